@@ -62,8 +62,8 @@ def write_parquet(
     return path
 
 
-def array(image: Image.Image) -> np.ndarray:
-    return np.array(image)
+def same(a: Image.Image, b: Image.Image) -> bool:
+    return np.array_equal(np.array(a), np.array(b))
 
 
 def counts(source: ImageSource | None) -> list[int]:

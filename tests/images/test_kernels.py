@@ -11,18 +11,9 @@ from torch import Tensor
 
 from images.photographs import FILL, photographs, seeded
 from programs import run_interpreted
-from resultant.images import rendering
+from resultant.images import photo_views, rendering
 from resultant.images.augment import FILTERS, POLICY, ClassificationView, ContrastiveView, magnitude
-from resultant.images.photo_views import (
-    BILINEAR,
-    CODE,
-    OPERATIONS,
-    PhotoView,
-    classification_view,
-    contrastive_view,
-    evaluation_parameters,
-    normalize,
-)
+from resultant.images.photo_views import CODE, OPERATIONS, PhotoView, normalize
 from resultant.networks.stacked_resnet import normalized_patches
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
@@ -58,7 +49,7 @@ def check_photographs(device: str, size: int, repeats: int) -> None:
     n = len(VALUES) * repeats
     _, _, sizes = photographs(n)
     drawn = PhotoView(size=size, p_jitter=0.0, p_grey=0.0).draw(sizes, seeded(5))
-    for parameters in (drawn, evaluation_parameters(sizes, size, size + 8)):
+    for parameters in (drawn, photo_views.evaluation_parameters(sizes, size, size + 8)):
         got, expected = rendered(device, size, parameters)
         torch.testing.assert_close(got, expected, rtol=0, atol=ROUNDING)
     for k, (name, value) in enumerate(list(VALUES.items()) * repeats):
@@ -85,7 +76,7 @@ def check_small_images(device: str, n: int, size: int = 32) -> None:
             parameters[: len(STEPS), 9:15] = torch.zeros(6).double()
             for k, (name, level) in enumerate(STEPS.items()):
                 value = magnitude(name, level, 1 - 2 * (k % 2), size)
-                step = [CODE[name], value, FILTERS.get(name, BILINEAR)]
+                step = [CODE[name], value, FILTERS.get(name, photo_views.BILINEAR)]
                 parameters[k, 9:12] = torch.tensor(step)
         got = by_kernel(view, images.to(device), parameters).cpu()
         expected = view(images, parameters)
@@ -123,7 +114,7 @@ def test_interpreted(check: str) -> None:
 def test_photographs(n: int, size: int) -> None:
     check_photographs("cuda", size, 20)
     _, _, sizes = photographs(n)
-    for view in (contrastive_view(size), classification_view(size)):
+    for view in (photo_views.contrastive_view(size), photo_views.classification_view(size)):
         got, expected = rendered("cuda", size, view.draw(sizes, seeded(5)))
         assert ((got - expected).abs() > ROUNDING).double().mean() < 1e-3
 

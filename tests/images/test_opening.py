@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from images.photos import array, counts, photo, photo_bytes, write_folder, write_parquet
+from images.photos import counts, photo, photo_bytes, same, write_folder, write_parquet
 from listed import image_files
 from resultant.images.decode import ImageError
 from resultant.images.files import read_list
@@ -31,7 +30,7 @@ def test_folders_of_splits(tmp_path: Path) -> None:
     splits = open_images(tmp_path)
     assert splits.class_names == ("cat", "dog") and splits.counts.tolist() == [4, 4]
     assert counts(splits.val) == [1, 2] and counts(splits.test) == [2, 0]
-    assert np.array_equal(array(splits.train.read(2)), array(photo(2)))
+    assert same(splits.train.read(2), photo(2))
     assert splits.train.name(0) == str(tmp_path / "train" / "cat" / "0.png")
 
 
@@ -75,35 +74,27 @@ def test_tables_beside_images_are_no_images(stray: str, tmp_path: Path) -> None:
     assert open_images(tmp_path).counts.tolist() == [2, 2]
 
 
-def broken_folder(tmp_path: Path) -> None:
-    write_folder(tmp_path / "train", {"a": 4, "b": 3})
-    write_folder(tmp_path / "test", {"a": 2, "b": 1})
-    (tmp_path / "train" / "a" / "1.png").write_bytes(photo_bytes(1)[:60])
+def test_broken_images_are_named_or_skipped(tmp_path: Path) -> None:
+    write_folder(tmp_path / "train", {"a": 4, "b": 3, "empty": 0})
+    write_folder(tmp_path / "test", {"a": 2, "b": 1, "only here": 1})
+    path = tmp_path / "train" / "a" / "1.png"
+    path.write_bytes(photo_bytes(1)[:60])
     (tmp_path / "train" / "b" / "2.png").write_bytes(b"")
     (tmp_path / "test" / "a" / "0.png").write_bytes(b"text")
-
-
-def test_broken_images_are_named(tmp_path: Path) -> None:
-    broken_folder(tmp_path)
-    splits = open_images(tmp_path)
-    path = tmp_path / "train" / "a" / "1.png"
-    with pytest.raises(ImageError, match=f"^expected {path} to be a whole image, got: "):
-        splits.train.read(1)
-    path.unlink()
-    with pytest.raises(ImageError, match=f"^expected the image {path}, got no such file$"):
-        splits.train.read(1)
-
-
-def test_broken_images_are_skipped_and_counted(tmp_path: Path) -> None:
-    broken_folder(tmp_path)
-    (tmp_path / "train" / "empty").mkdir()
-    write_folder(tmp_path / "test", {"only here": 1})
     splits = open_images(tmp_path, skip_broken=True, workers=2)
     assert splits.class_names == ("a", "b") and splits.counts.tolist() == [3, 2]
     assert counts(splits.test) == [1, 1] and len(splits.skipped) == 5
     text = "\n".join(splits.skipped)
     for part in ("class empty", "only here", "a/1.png", "b/2.png", "test/a/0.png"):
         assert part in text
+    (tmp_path / "train" / "empty").rmdir()
+    source = open_images(tmp_path / "train").train
+    index = next(i for i in range(len(source)) if source.name(i) == str(path))
+    with pytest.raises(ImageError, match=f"^expected {path} to be a whole image, got: "):
+        source.read(index)
+    path.unlink()
+    with pytest.raises(ImageError, match=f"^expected the image {path}, got no such file$"):
+        source.read(index)
     (tmp_path / "train" / "b" / "0.png").write_bytes(b"x")
     (tmp_path / "train" / "b" / "1.png").write_bytes(b"x")
     with pytest.raises(ValueError, match="expected training images of every class, got none of b"):
@@ -197,25 +188,6 @@ def test_class_names_of_a_file(tmp_path: Path) -> None:
     assert open_images(tmp_path, class_names=tmp_path / "own.txt").class_names == ("x", "y")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "expected class names in .*, got none"),
-        ("a\tb\n0\tx\n", "expected columns label and name in .*, got a, b"),
-        ("label\tname\n0\ta\n\n0\tb", "labels 0 to 1 once with a name in .*, got none for 1"),
-        ("label\tname\n" + "9" * 5000 + "\ta", "got none for 0"),
-        ("label\tname\n0\t\n", "got none for 0"),
-        (None, r"expected class names in .*names\.tsv, got: "),
-    ],
-)
-def test_refused_class_names(text: str | None, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "names.tsv"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        read_class_names(path)
-
-
 def write_lines(path: Path, lines: list[str]) -> Path:
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -257,30 +229,40 @@ def test_list_of_names(tmp_path: Path) -> None:
     assert raw.labels.nbytes < 100
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["a.png 0", "b.png"], r"list\.txt:2, got 'b\.png'"),
-        (["a.png 0", "", "b.png -1"], r"list\.txt:3, got 'b\.png -1'"),
-        (["a.png 99999999999999999999"], r"list\.txt:1"),
-        # A regular expression would try every pair of blanks.
-        (["a" + " " * 10**6 + "b"], r"list\.txt:1"),
-        (['"' + "a" * 200_000 + '","b"'], r"list\.txt:1"),
-        ([""], "expected lines 'path label' .*, got none"),
-        (["../secret.png 0"], r"list\.txt:1, got .*secret\.png; --allow-outside"),
-        (["/etc/secret.png 0"], r"list\.txt:1, got .*secret\.png; --allow-outside"),
-        (None, r"expected the list .*list\.txt, got no such file"),
-        (b"\xff\xfe\x00", r"expected the list .*list\.txt, got .*codec"),
-    ],
-)
-def test_refused_lists(lines: Any, message: str, tmp_path: Path) -> None:
+# Class names and lists that are refused, and the fact in the message.
+TEXTS: list[tuple[Callable[..., Any], bytes | None, str]] = [
+    (read_class_names, b"", "expected class names in .*, got none"),
+    (read_class_names, b"a\tb\n0\tx\n", "expected columns label and name in .*, got a, b"),
+    (
+        read_class_names,
+        b"label\tname\n0\ta\n\n0\tb",
+        "labels 0 to 1 once with a name in .*, got none for 1",
+    ),
+    (read_class_names, b"label\tname\n" + b"9" * 5000 + b"\ta", "got none for 0"),
+    (read_class_names, b"label\tname\n0\t\n", "got none for 0"),
+    (read_class_names, None, r"expected class names in .*list\.txt, got: "),
+    (read_list, b"a.png 0\nb.png", r"list\.txt:2, got 'b\.png'"),
+    (read_list, b"a.png 0\n\nb.png -1", r"list\.txt:3, got 'b\.png -1'"),
+    (read_list, b"a.png 99999999999999999999", r"list\.txt:1"),
+    # A regular expression would try every pair of blanks.
+    (read_list, b"a" + b" " * 10**6 + b"b", r"list\.txt:1"),
+    (read_list, b'"' + b"a" * 200_000 + b'","b"', r"list\.txt:1"),
+    (read_list, b"\n", "expected lines 'path label' .*, got none"),
+    (read_list, b"../secret.png 0", r"list\.txt:1, got .*secret\.png; --allow-outside"),
+    (read_list, b"/etc/secret.png 0", r"list\.txt:1, got .*secret\.png; --allow-outside"),
+    (read_list, None, r"expected the list .*list\.txt, got no such file"),
+    (read_list, b"\xff\xfe\x00", r"expected the list .*list\.txt, got .*codec"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(TEXTS)))
+def test_refused_texts(case: int, tmp_path: Path) -> None:
+    read, text, message = TEXTS[case]
     path = tmp_path / "list.txt"
-    if isinstance(lines, bytes):
-        path.write_bytes(lines)
-    elif lines is not None:
-        write_lines(path, lines)
+    if text is not None:
+        path.write_bytes(text)
     with pytest.raises(ValueError, match=message):
-        read_list(path, tmp_path)
+        read(path, *[tmp_path] * (read is read_list))
 
 
 @pytest.mark.parametrize("plain", [True, False])
@@ -300,7 +282,7 @@ def test_parquet(labels: Any, plain: bool, tmp_path: Path) -> None:
     assert splits.counts.tolist() == [4, 8, 2] and counts(splits.test) == [2, 4, 1]
     train = splits.train
     for i in (13, 0, 6, 7, 12):
-        assert np.array_equal(array(train.read(i)), array(photo(i % 7)))
+        assert same(train.read(i), photo(i % 7))
     second = tmp_path / "data" / "train-00001-of-00002.parquet"
     assert train.name(8) == f"{second} row 1"
 

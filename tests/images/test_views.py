@@ -18,18 +18,8 @@ from torch import Tensor
 from torchvision import transforms
 from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
-from images.photographs import (
-    BICUBIC,
-    FILL,
-    LEAST_P,
-    Picture,
-    colours,
-    column,
-    levels,
-    photographs,
-    references,
-    seeded,
-)
+from images import photographs
+from images.photographs import BICUBIC, FILL, LEAST_P, Picture, column, levels, seeded
 from resultant._core.vision import vision_module
 from resultant.images import augment, photo_views, rendering
 from resultant.images.augment import FILTERS, POLICY, ClassificationView, ContrastiveView, magnitude
@@ -53,9 +43,9 @@ CONTRASTIVE: dict[str, Any] = {"p_jitter": 1.0, "p_grey": 0.0, "jitter": (1.5, 0
     ],
 )
 def test_views_equal_torchvision_and_timm(view: PhotoView) -> None:
-    pixels, offsets, sizes = photographs(160)
+    pixels, offsets, sizes = photographs.photographs(160)
     parameters = view.draw(sizes, seeded(7))
-    expected = references(pixels, offsets, sizes, parameters, SIZE)
+    expected = photographs.references(pixels, offsets, sizes, parameters, SIZE)
     out = rendering.levels(pixels, offsets, sizes, parameters, SIZE, FILL)
     assert torch.equal(out, expected)
 
@@ -201,7 +191,7 @@ def affine(entries: Callable[[float], tuple[float, ...]], **options: Any) -> Cal
 
 
 # Operations by their values: factors, pixels, degrees, bits or levels.
-RECIPE: dict[str, Callable[[Picture, float], Picture]] = colours() | {
+RECIPE: dict[str, Callable[[Picture, float], Picture]] = photographs.colours() | {
     "shear_y": affine(lambda v: (1, 0, 0, v, 1, 0), resample=BICUBIC),
     "translate_x": affine(lambda v: (1, 0, v, 0, 1, 0)),
     "translate_y": affine(lambda v: (1, 0, 0, 0, 1, v)),
@@ -230,16 +220,16 @@ STEPS = sorted({(name, level) for pair in POLICY for name, _, level in pair})
 def test_policy_step_equals_the_recipe(name: str, level: int, sign: int) -> None:
     """The magnitudes of the recipe are float64, ours float32: a shear by a fraction of 30 that
     reaches an integer level may be truncated to the level below."""
-    view, images = ClassificationView(padding=0, cutout=0), sample()
-    rows = view.draw(torch.full((len(images), 2), SMALL), seeded())
-    rows[:, 8:15] = 0
+    images = sample()
+    rows = ClassificationView().draw(torch.full((len(images), 2), SMALL), seeded())[:, :30]
+    rows[:, :2] = rows[:, 8:15] = 0
     value = torch.tensor(magnitude(name, level, sign, SMALL)).float()
     rows[:, 9:12] = torch.tensor([CODE[name], value, FILTERS.get(name, photo_views.BILINEAR)])
     own = sign * SIGNED[name][level] if name in SIGNED else UNSIGNED[name][level]
     own += name in ("brightness", "saturation", "contrast", "sharpness")
     expected = [RECIPE[name](p, float(own)) for p in pictures(images)]
     most = 1 if name == "shear_y" else 0
-    assert (view(images, rows).int() - levels(expected).int()).abs().max() <= most
+    assert (augment.small_views(images, rows).int() - levels(expected).int()).abs().max() <= most
 
 
 def test_classification_view() -> None:
@@ -309,10 +299,3 @@ def test_positions_of_crop_and_square_are_uniform() -> None:
         counts = torch.bincount(drawn_column.long(), minlength=count).numpy()
         assert len(counts) == count
         assert stats.chisquare(counts).pvalue > LEAST_P
-
-
-@pytest.mark.parametrize("length", [0, 1, 15, 16])
-def test_square_has_its_side(length: int) -> None:
-    white = torch.ones(1, 3, SMALL, SMALL, dtype=torch.uint8)
-    black = ClassificationView(cutout=length).erase(white, torch.full((1, 2), 16.0)) == 0
-    assert black[0, 0].any(0).sum() == black[0, 0].any(1).sum() == length

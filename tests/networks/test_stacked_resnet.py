@@ -11,14 +11,9 @@ from torch import Tensor, nn
 
 from plain_resnet import PlainResNet32
 from programs import run_interpreted
+from resultant.networks import stacked_resnet
 from resultant.networks.norm import channels_last
-from resultant.networks.stacked_resnet import (
-    StackedConv,
-    StackedLinear,
-    StackedResNet32,
-    _BlockConv,
-    patches,
-)
+from resultant.networks.stacked_resnet import StackedConv, StackedLinear, StackedResNet32, patches
 
 P, C = 16, 7
 # The kernels for inference in Triton's interpreter.
@@ -119,7 +114,7 @@ def test_block_convolution(block: int, stride: int) -> None:
     # As in use: filled at each call, zero elsewhere.
     dense = channels_last(torch.zeros(runs * o, block * i, 3, 3, dtype=torch.float64))
     for _ in range(2):
-        y = _BlockConv.apply(x, weight, dense, stride)
+        y = stacked_resnet._BlockConv.apply(x, weight, dense, stride)
         expected = F.conv2d(x, weight.flatten(0, 1).double(), None, stride, 1, 1, runs)
         torch.testing.assert_close(y, expected)
         g = torch.randn_like(y)

@@ -13,13 +13,8 @@ from torch import Tensor, nn
 
 from images.photos import photo
 from resultant._core.vision import vision_module
-from resultant.networks.timm_encoder import (
-    EvaluationView,
-    ImageNetwork,
-    load_encoder,
-    model_settings,
-    timm_encoder,
-)
+from resultant.networks import timm_encoder
+from resultant.networks.timm_encoder import ImageNetwork, load_encoder, model_settings
 
 P, C = 16, 7
 
@@ -104,9 +99,9 @@ def test_pretrained_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timm, "create_model", create_model)
     rule = "weights of resnet50, fetched by timm, got: cannot reach the hub; without a network, --w"
     with pytest.raises(ValueError, match=rule):
-        timm_encoder("resnet50", pretrained=True)
+        timm_encoder.timm_encoder("resnet50", pretrained=True)
     with pytest.raises(ValueError, match=r"architecture of timm, .* got 'resnet51x'"):
-        timm_encoder("resnet51x")
+        timm_encoder.timm_encoder("resnet51x")
 
 
 def models() -> list[str]:
@@ -129,7 +124,7 @@ def test_equals_the_transform_of_timm() -> None:
         settings = model_settings(name)
         mean, std = (torch.tensor(a)[:, None, None] for a in (settings.mean, settings.std))
         for size in ((410, 300), (300, 411), (70, 50)):
-            assert EvaluationView(size[0]).short_side == size[0] * 256 // 224
+            assert timm_encoder.EvaluationView(size[0]).short_side == size[0] * 256 // 224
             levels = settings(photo(3, size)).float() / 255
             expected = transform(photo(3, size))
             torch.testing.assert_close((levels - mean) / std, expected, rtol=0, atol=1e-5)

@@ -25,17 +25,11 @@ from resultant.images.source import ImageSplits
 from resultant.images.store import open_store
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.networks.timm_encoder import EvaluationView
+from resultant.training import evaluation
 from resultant.training.checkpoints import load_network, save_run
 from resultant.training.cifar import train_cifar
 from resultant.training.config import ProbeConfig, Run, preset
-from resultant.training.evaluation import (
-    FROZEN_FITS,
-    RATES,
-    evaluate,
-    frozen_accuracy,
-    frozen_predictions,
-    network_features,
-)
+from resultant.training.evaluation import evaluate, frozen_accuracy, frozen_predictions
 from resultant.training.extract import extract
 from resultant.training.image_sets import train_images
 from resultant.training.inference import outputs
@@ -90,7 +84,7 @@ def test_another_subset(tmp_path: Path) -> None:
     assert not torch.equal(usual, other)
     config = tiny_config(batch_size=6, epochs=1, subset=5)
     trained = train_cifar(Job(config, RUNS[:1], tmp_path), DATA)
-    train = network_features(trained, DATA).train
+    train = evaluation.network_features(trained, DATA).train
     assert torch.equal(train.labels, DATA.train_labels[other])
     (record,) = evaluate(trained, DATA, PROBES)
     assert record["config"]["subset"] == 5 and record["train_images"] == len(other)
@@ -171,7 +165,7 @@ def test_frozen_rules_differ() -> None:
     x, queries = centres[y] + noise
     assert torch.equal(y, DATA.test_labels)
     accuracies = frozen_accuracy(frozen_predictions(x, y, queries, 4), y)
-    for estimator in FROZEN_FITS:
+    for estimator in evaluation.FROZEN_FITS:
         expected = {rule: naive_frozen(x, y, queries, estimator, rule) for rule in REALIZATIONS}
         assert {rule: (own, own) for rule, own in accuracies[estimator].items()} == expected
         assert len(set(expected.values())) >= 3
@@ -229,7 +223,7 @@ def test_val_chooses_and_test_judges(data: ImageSplits, tmp_path: Path) -> None:
         best = max(a for rules in frozen["val"].values() for a in rules.values())
         assert on_val == pytest.approx(best, abs=1 / 15)
         probes = {}
-        for factor in RATES:
+        for factor in evaluation.RATES:
             rate = factor * PROBES.learning_rate
             config = ProbeConfig(epochs=3, batch_size=8, learning_rate=rate)
             accuracy = [
@@ -260,9 +254,9 @@ def test_a_long_tailed_subset_has_two_pools(data: ImageSplits, tmp_path: Path) -
     rows = [3, 30, 1, 9, 34, 25]
     subset = replace(data, train=data.train.select(rows), balanced=data.train)
     trained = untrained(subset, tmp_path)
-    features = network_features(trained, subset, workers=0)
+    features = evaluation.network_features(trained, subset, workers=0)
     assert features.balanced is not None and len(features.balanced.labels) == len(data.train)
-    alone = network_features(trained, replace(subset, balanced=None), workers=0).train
+    alone = evaluation.network_features(trained, replace(subset, balanced=None), workers=0).train
     assert torch.equal(features.train.labels, alone.labels)
     for space, (x,) in features.train.spaces.items():
         torch.testing.assert_close(x, alone.spaces[space][0], rtol=1e-3, atol=1e-3)

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 import torch
-from torch import Tensor
 
 from listed import SIZES, SMALL, open_listed, scaled, write_images
 from plain_resnet import PlainResNet32
@@ -22,88 +21,52 @@ from resultant.images.longtail import long_tail_indices
 from resultant.images.photo_views import normalize
 from resultant.images.source import ImageSplits
 from resultant.networks.stacked_resnet import StackedResNet32, patches
-from resultant.training.batches import CifarBatches
-from resultant.training.checkpoints import LoadedNetwork, load_network, save_run
+from resultant.training.checkpoints import load_network, save_run
 from resultant.training.config import Run, preset
 from resultant.training.extract import extract, keep_split, load_data, timm_network
 from resultant.training.inference import network_outputs, outputs
 from resultant.training.probe import accuracies
 from resultant.training.stack import Stack
-from tiny_cifar import tiny_cifar, tiny_config
-
-RUNS = (Run("native", seed=0), Run("angular", 0.5, seed=4))
-
-
-@pytest.fixture(scope="module")
-def data() -> Cifar:
-    return tiny_cifar()
-
-
-@pytest.fixture(scope="module")
-def stack(data: Cifar) -> Stack:
-    """Two runs after a step."""
-    config = tiny_config(objective="joint")
-    members = long_tail_indices(data.train_labels, 4, config.imbalance)
-    images, labels = data.train_images[members], data.train_labels[members]
-    batches = CifarBatches(images, labels, [0, 4], config.batch_size, False, torch.float32)
-    stack = Stack(config, RUNS, batches, torch.bincount(labels), torch.device("cpu"))
-    stack.start_epoch(0)
-    batches.load(batches.draw(0))
-    stack.step()
-    return stack
-
-
-@pytest.fixture(scope="module")
-def paths(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The files of the two runs."""
-    folder = tmp_path_factory.mktemp("runs")
-    files = [folder / f"{run.name}.safetensors" for run in RUNS]
-    for index, path in enumerate(files):
-        save_run(path, stack, index)
-    return files
-
-
-def direct(loaded: LoadedNetwork, images: Tensor) -> Tensor:
-    assert isinstance(loaded.network, StackedResNet32)
-    with torch.no_grad():
-        return loaded.network(patches(normalize(images.float())[None])).encoder[0]
+from tiny_cifar import tiny_cifar
+from tiny_job import DATA, TWO
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_cifar_features(
-    paths: list[Path], data: Cifar, tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
+    whole: Path, tmp_path: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In several chunks.
-    monkeypatch.setattr("resultant.training.inference.CHUNK_IMAGES", 13)
+    monkeypatch.setattr("resultant.training.inference.CHUNK_IMAGES", 9)
     out, seen = tmp_path / "x.safetensors", []
-    loaded = load_network(paths[1])
-    extract(loaded, data, out, dtype=dtype, progress=lambda *numbers: seen.append(numbers))
+    loaded = load_network(whole / f"{TWO[1].name}.safetensors")
+    extract(loaded, DATA, out, dtype=dtype, progress=lambda *numbers: seen.append(numbers))
     store = FeatureStore.open(out)
-    members = long_tail_indices(data.train_labels, 4, 3.0)
+    members = long_tail_indices(DATA.train_labels, 4, 3.0)
     assert torch.equal(store["train/identities"], members)
-    assert torch.equal(store["train/labels"], data.train_labels[members])
+    assert torch.equal(store["train/labels"], DATA.train_labels[members])
     assert torch.equal(store["test/identities"], torch.arange(20))
-    assert torch.equal(store["test/labels"], data.test_labels)
-    assert seen == [(13, 49), (26, 49), (29, 49), (42, 49), (49, 49)]
+    assert torch.equal(store["test/labels"], DATA.test_labels)
+    assert seen == [(9, 34), (14, 34), (23, 34), (32, 34), (34, 34)]
     bits, close = (torch.float16, 1e-3) if dtype == "float16" else (torch.float32, 1e-5)
-    for split, images in (("train", data.train_images[members]), ("test", data.test_images)):
+    assert isinstance(loaded.network, StackedResNet32)
+    for split, images in (("train", DATA.train_images[members]), ("test", DATA.test_images)):
         encoder, projection = store[f"{split}/encoder"], store[f"{split}/projection"]
         assert encoder.dtype == projection.dtype == bits
-        expected = direct(loaded, images)
+        with torch.no_grad():
+            expected = loaded.network(patches(normalize(images.float())[None])).encoder[0]
         torch.testing.assert_close(encoder.float(), expected, rtol=close, atol=close)
         assert projection.shape == (len(images), 8)
         length = projection.float().norm(dim=1)
         torch.testing.assert_close(length, torch.ones_like(length), rtol=0, atol=close)
     about = store.metadata
-    assert about["run"] == asdict(RUNS[1]) and about["config"]["dim"] == 8
+    assert about["run"] == asdict(TWO[1]) and about["config"]["dim"] == 8
     assert (about["dataset"], about["imbalance"], about["dtype"]) == ("cifar10", 3.0, dtype)
     assert store.num_classes == 4
-    assert isinstance(loaded.network, StackedResNet32)
-    logits = outputs(loaded.network, data.test_images, torch.float32).logits
+    logits = outputs(loaded.network, DATA.test_images, torch.float32).logits
     assert logits is not None
-    counts = torch.bincount(data.train_labels[members])
-    expected = accuracies(logits[0].argmax(-1), data.test_labels, counts)
+    counts = torch.bincount(DATA.train_labels[members])
+    expected = accuracies(logits[0].argmax(-1), DATA.test_labels, counts)
     assert about["classifier"] == pytest.approx(expected) and len(expected) > 1
 
 
@@ -119,7 +82,7 @@ def listed_run(tmp_path: Path) -> tuple[Stack, Path]:
     return stack, path
 
 
-def test_features_of_images(listed_run: tuple[Stack, Path], data: Cifar, tmp_path: Path) -> None:
+def test_features_of_images(listed_run: tuple[Stack, Path], tmp_path: Path) -> None:
     """Those of torchvision's resize and centre crop, of all splits, with the class names."""
     from torchvision.transforms.v2 import CenterCrop, Compose, PILToTensor, Resize
 
@@ -155,7 +118,7 @@ def test_features_of_images(listed_run: tuple[Stack, Path], data: Cifar, tmp_pat
         with pytest.raises(ValueError, match="only for CIFAR, got images"):
             extract(loaded, images, out, **wrong)
     with pytest.raises(ValueError, match="expected images of images, got those of cifar10"):
-        extract(loaded, data, out)
+        extract(loaded, DATA, out)
 
 
 def test_other_classes_are_refused(listed_run: tuple[Stack, Path], tmp_path: Path) -> None:
@@ -195,11 +158,11 @@ def test_features_of_any_timm_network(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_features_beyond_float16(
-    paths: list[Path], data: Cifar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are refused at their chunk, and nothing is written."""
-    monkeypatch.setattr("resultant.training.inference.CHUNK_IMAGES", 13)
-    loaded = load_network(paths[0])
+    monkeypatch.setattr("resultant.training.inference.CHUNK_IMAGES", 9)
+    loaded = load_network(finished / f"{TWO[0].name}.safetensors")
 
     def scaled(factor: float, *arguments: Any) -> Any:
         for chunk, result in enumerate(network_outputs(*arguments)):
@@ -208,24 +171,25 @@ def test_features_beyond_float16(
             yield result
 
     for factor, message in (
-        (1e9, r"expected train/encoder as torch\.float16 finite, got inf in row 15"),
-        (0.0, r"expected train/encoder as torch\.float16 without zero vectors, got one in row 15"),
+        (1e9, r"expected train/encoder as torch\.float16 finite, got inf in row 11"),
+        (0.0, r"expected train/encoder as torch\.float16 without zero vectors, got one in row 11"),
     ):
         monkeypatch.setattr("resultant.training.extract.network_outputs", partial(scaled, factor))
         with pytest.raises(ValueError, match=message):
-            extract(loaded, data, tmp_path / "x.safetensors")
+            extract(loaded, DATA, tmp_path / "x.safetensors")
         assert not list(tmp_path.iterdir())
 
 
-def test_refused(paths: list[Path], data: Cifar, tmp_path: Path) -> None:
-    loaded = load_network(paths[0])
-    with pytest.raises(ValueError, match=r"ends in \.safetensors, got x.npz"):
-        extract(loaded, data, "x.npz")
-    wrong: Any = "int8"
-    with pytest.raises(ValueError, match="float16 or float32, got 'int8'"):
-        extract(loaded, data, tmp_path / "x.safetensors", dtype=wrong)
-    with pytest.raises(ValueError, match="expected images of cifar10, got those of cifar100"):
-        extract(loaded, replace(data, dataset="cifar100"), tmp_path / "x.safetensors")
+def test_refused(finished: Path, tmp_path: Path) -> None:
+    loaded, path = load_network(finished / f"{TWO[0].name}.safetensors"), tmp_path / "x.safetensors"
+    wrong: list[tuple[Cifar, Any, dict[str, Any], str]] = [
+        (DATA, "x.npz", {}, r"ends in \.safetensors, got x.npz"),
+        (DATA, path, {"dtype": "int8"}, "float16 or float32, got 'int8'"),
+        (replace(DATA, dataset="cifar100"), path, {}, "images of cifar10, got those of cifar100"),
+    ]
+    for data, out, options, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            extract(loaded, data, out, **options)
     with pytest.raises(FileNotFoundError, match=r"no file at .*nowhere"):
         load_network(tmp_path / "nowhere")
 
@@ -252,39 +216,34 @@ def test_a_run_of_a_checkpoint(whole: Path, finished: Path) -> None:
 
 @pytest.mark.usefixtures("all_blocks")
 @pytest.mark.slow
-@pytest.mark.parametrize("cosine", [False, True])
-def test_a_small_network_of_the_authors(tmp_path: Path, cosine: bool) -> None:
-    """Loaded as ours, the network equals a plain ResNet-32 of the authors' layout."""
+@pytest.mark.parametrize(
+    ("name", "cosine"),
+    [("resnet32", False), ("resnet32", True), ("resnet50", False), ("resnext50_32x4d", True)],
+)
+def test_a_network_of_the_authors(tmp_path: Path, name: str, cosine: bool) -> None:
+    """Loaded as ours, the network equals a plain network of the authors' layout."""
     torch.manual_seed(3)
-    plain = PlainResNet32(16, 100, cosine=cosine)
-    x = normalize(tiny_cifar().train_images.float())
-    plain(x)
-    plain.eval()
-    loaded = load_network(converted(tmp_path, plain))
-    assert (loaded.run, loaded.num_classes) == (None, 100)
-    config = loaded.config
-    assert (config.dataset, config.dim, config.objective) == ("cifar100", 16, "joint")
-    with torch.no_grad():
-        expected = plain(x)
-        result = loaded.network(patches(x[None]))
-    for a, b in zip(result, expected, strict=True):
-        torch.testing.assert_close(a[0], b, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.usefixtures("all_blocks")
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "cosine"), [("resnet50", False), ("resnext50_32x4d", True)])
-def test_a_large_network_of_the_authors(tmp_path: Path, name: str, cosine: bool) -> None:
-    plain = full_size(name, 365, cosine=cosine)
+    small, x = name == "resnet32", torch.randn(2, 3, 64, 64)
+    if small:
+        plain, x = (
+            PlainResNet32(16, 100, cosine=cosine),
+            normalize(tiny_cifar().train_images.float()),
+        )
+        plain(x)
+        plain.eval()
+    else:
+        plain = full_size(name, 365, cosine=cosine)
     loaded = load_network(converted(tmp_path, plain))
     config = loaded.config
-    assert (config.dataset, config.architecture, config.dim) == ("places-lt", name, 8)
-    assert loaded.imbalance is None
-    x = torch.randn(2, 3, 64, 64)
+    facts = ("cifar100", 16, 100) if small else ("places-lt", 8, 365)
+    assert (config.dataset, config.dim, loaded.num_classes) == facts
+    assert (config.architecture, config.objective, loaded.run) == (name, "joint", None)
+    assert small or loaded.imbalance is None
     with torch.no_grad():
-        expected, result = plain(x), loaded.network(x)
+        expected, result = plain(x), loaded.network(patches(x[None]) if small else x)
+    rtol, atol = (1e-4, 1e-5) if small else (1e-3, 1e-4)
     for a, b in zip(result, expected, strict=True):
-        torch.testing.assert_close(a[0], b, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(a[0], b, rtol=rtol, atol=atol)
 
 
 @pytest.mark.usefixtures("all_blocks")

@@ -15,16 +15,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from images.photographs import BILINEAR, reference
-from listed import (
-    NUM_CLASSES,
-    SIZES,
-    SMALL,
-    four_classes,
-    open_listed,
-    options,
-    scaled,
-    write_images,
-)
+from listed import SIZES, SMALL, four_classes, open_listed, options, scaled, write_images
 from programs import run_program
 from resultant._core import distributed
 from resultant._core.tensor_files import load
@@ -42,7 +33,7 @@ from resultant.training.image_sets import open_dataset, resolved, train_images
 from resultant.training.job import Job
 from resultant.training.stack import Stack
 
-RUN = Run("angular", 0.5, 3)
+C, RUN = len(SIZES["train"]), Run("angular", 0.5, 3)
 CHANGES = {"learning_rate": 0.02, "clip": 0.5}
 
 
@@ -99,9 +90,9 @@ def expected(settings: TrainConfig, data: ImageSplits, processes: int) -> Any:
     and gradients are those of all images together.
     """
     counts = torch.tensor(SIZES["train"])
-    network = ImageNetwork(settings.architecture, settings.dim, NUM_CLASSES, RUN.seed)
+    network = ImageNetwork(settings.architecture, settings.dim, C, RUN.seed)
     rule = settings.temperature, RUN.realization, RUN.beta
-    proco = ProCoLoss(NUM_CLASSES, settings.dim, *rule, counts, seed=RUN.seed)
+    proco = ProCoLoss(C, settings.dim, *rule, counts, seed=RUN.seed)
     classification = LogitAdjustedCrossEntropy(counts)
     optimizer = torch.optim.SGD(
         network.parameters(), momentum=settings.momentum, weight_decay=settings.weight_decay
@@ -137,10 +128,10 @@ def expected(settings: TrainConfig, data: ImageSplits, processes: int) -> Any:
 
 def accuracy(tensors: dict[str, Tensor], data: ImageSplits, size: int) -> dict[str, float]:
     """Classify the test images one by one with saved weights."""
-    network = ImageNetwork(SMALL["architecture"], SMALL["dim"], NUM_CLASSES)
+    network = ImageNetwork(SMALL["architecture"], SMALL["dim"], C)
     network.load_state_dict({k: a for k, a in tensors.items() if not k.startswith("bank.")})
     network.eval()
-    right = torch.zeros(NUM_CLASSES, dtype=torch.float64)
+    right = torch.zeros(C, dtype=torch.float64)
     assert data.test is not None
     for i, label in enumerate(data.test.labels.tolist()):
         logits = network(scaled(EvaluationView(size)(data.test.read(i))[None], config())).logits
@@ -153,7 +144,7 @@ def accuracy(tensors: dict[str, Tensor], data: ImageSplits, size: int) -> dict[s
 
 def check(out: Path, name: str, want: Any, data: ImageSplits) -> None:
     tensors, about = load(out / f"{name}.safetensors")
-    assert about["num_classes"] == NUM_CLASSES
+    assert about["num_classes"] == C
     assert tensors.keys() == want.tensors.keys()
     for key, a in want.tensors.items():
         if key.startswith("bank."):
@@ -204,8 +195,7 @@ RANKS = """
 import os, signal, socket, sys
 
 from listed import four_classes
-from resultant.cli import main, progress, train
-from resultant.training import image_sets
+from resultant.cli import main, progress
 
 four_classes()
 
@@ -219,29 +209,22 @@ def stop(self, progress):
 def ranks(stopped):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    processes = set()
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]))
+    processes = []
     for rank in "01":
-        process = os.fork()
-        if not process:
+        processes.append(os.fork())
+        if not processes[-1]:
             os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE="2")
-            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
             if stopped:
                 progress.EpochProgress.__call__ = stop
             code = main.main(sys.argv[1:])
             sys.stdout.flush()
-            sys.stderr.flush()
             os._exit(code)
-        processes.add(process)
-    codes = []
-    while processes:
-        process, status = os.wait()
-        processes.remove(process)
-        codes.append(os.waitstatus_to_exitcode(status))
-        if codes[-1]:
-            for other in processes:
-                os.kill(other, signal.SIGTERM)
-    return codes
+    first, status = os.wait()
+    processes.remove(first)
+    if status:
+        os.kill(*processes, signal.SIGTERM)
+    return [os.waitstatus_to_exitcode(code) for code in (status, os.wait()[1])]
 
 
 assert ranks(stopped=True)[0] > 0

@@ -12,6 +12,8 @@ from resultant.images.rendering import Rendering, placed_on
 
 # Colour of pixels from outside the image.
 FILL = (128, 128, 128)
+# Pixels around an image that is cropped for the classifier, and the side of its black square.
+PADDING, CUTOUT = 4, 16
 
 
 def small_views(images: Tensor, rows: Tensor) -> Tensor:
@@ -102,13 +104,11 @@ class ClassificationView:
     """
 
     size: int = 32
-    padding: int = 4
-    cutout: int = 16
 
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
         """Draw parameters [N, 32]: rows of `COLUMNS`, and the centre of the square."""
         uniform = photo.uniforms(len(sizes), generator)
-        corner = (uniform(2) * (2 * self.padding + 1)).floor() - self.padding
+        corner = (uniform(2) * (2 * PADDING + 1)).floor() - PADDING
         flip = uniform(1) < 0.5
         pair = (uniform(1) * len(POLICY)).long()[:, 0]
         chance, sign = uniform(2), uniform(2) < 0.5
@@ -126,18 +126,13 @@ class ClassificationView:
         rows = photo.parameters(box, self.size, flip, steps)
         return torch.cat((rows, (uniform(2) * self.size).floor()), 1).float().double()
 
-    def erase(self, views: Tensor, centre: Tensor) -> Tensor:
-        """Blacken the squares around ``centre`` [N, 2] of views [N, 3, size, size]."""
-        t, low = torch.arange(self.size, device=views.device), self.cutout // 2
-        rows, columns = (
-            (t >= a[:, None] - low) & (t < a[:, None] + self.cutout - low)
-            for a in centre.to(views.device).unbind(1)
-        )
-        return views.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)
-
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
         rows, centre = parameters.split([len(photo.COLUMNS), 2], 1)
-        return self.erase(small_views(images, rows), centre)
+        views, half = small_views(images, rows), CUTOUT // 2
+        at = torch.arange(self.size, device=views.device)
+        centre = centre.to(views.device)[:, :, None]
+        down, across = ((at >= centre - half) & (at < centre + half)).unbind(1)
+        return views.masked_fill((down[:, :, None] & across[:, None, :])[:, None], 0)
 
 
 View = ContrastiveView | ClassificationView
