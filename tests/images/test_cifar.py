@@ -60,33 +60,27 @@ def modern(protocol: int) -> Callable[[dict[str, Any]], bytes]:
     return lambda content: pickle.dumps({k.encode(): v for k, v in content.items()}, protocol)
 
 
-WRITERS = {"python2": python2, "0": modern(0), "4": modern(4)}
+def binary(content: dict[str, Any]) -> bytes:
+    """Return records of labels and pixels; those of CIFAR-100 have a coarse label first."""
+    labels = np.array(content.get("labels", content.get("fine_labels")), np.uint8)[:, None]
+    coarse = np.full((len(labels), int("fine_labels" in content)), 9, np.uint8)
+    return np.hstack((coarse, labels, content["data"])).tobytes()
 
 
-def python_files(name: str, parts: Parts, write: Callable[..., bytes]) -> dict[str, bytes]:
-    kind = KINDS[name]
+WRITERS = {"python2": python2, "0": modern(0), "4": modern(4), "binary": binary}
+
+
+def batch_files(name: str, parts: Parts, form: str = "python2") -> dict[str, bytes]:
+    kind, end = KINDS[name], ".bin" if form == "binary" else ""
     x, y, u, v = parts
     pieces = np.array_split(np.arange(len(x)), len(kind.train))
     splits = [(n, x[i], y[i]) for n, i in zip(kind.train, pieces, strict=True)]
     files = {}
     for file, pixels, labels in [*splits, (kind.test, u, v)]:
-        lists = {kind.labels: labels.tolist(), "filenames": ["a.png"] * len(labels)}
-        files[file] = write({"data": pixels.reshape(-1, 3072), **lists, "batch_label": "synthetic"})
+        content = {"data": pixels.reshape(-1, 3072), kind.labels: labels.tolist()}
+        content |= {"filenames": ["a.png"] * len(labels), "batch_label": "synthetic"}
+        files[file + end] = WRITERS[form](content)
     return files
-
-
-def binary_files(name: str, parts: Parts) -> dict[str, bytes]:
-    kind = KINDS[name]
-    x, y, u, v = parts
-
-    def records(pixels: np.ndarray, labels: np.ndarray) -> bytes:
-        coarse = np.full((len(labels), kind.label_bytes - 1), 9, np.uint8)
-        flat = (coarse, labels[:, None].astype(np.uint8), pixels.reshape(-1, 3072))
-        return np.hstack(flat).tobytes()
-
-    pieces = np.array_split(np.arange(len(x)), len(kind.train))
-    files = {f"{n}.bin": records(x[i], y[i]) for n, i in zip(kind.train, pieces, strict=True)}
-    return files | {f"{kind.test}.bin": records(u, v)}
 
 
 def put(folder: Path, files: dict[str, bytes]) -> Path:
@@ -114,12 +108,12 @@ def same(data: cifar.Cifar, parts: Parts) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("form", [*WRITERS, "binary"])
+@pytest.mark.parametrize("form", WRITERS)
 def test_batches_in_folders_and_archives(name: str, form: str, tmp_path: Path) -> None:
     """Archives are read in memory: nothing is written."""
-    parts, binary = tiny(name), form == "binary"
-    files = binary_files(name, parts) if binary else python_files(name, parts, WRITERS[form])
-    folder = put(tmp_path / "a" / KINDS[name].folders[".bin" if binary else ""], files)
+    parts = tiny(name)
+    files = batch_files(name, parts, form)
+    folder = put(tmp_path / "a" / KINDS[name].folders[".bin" if form == "binary" else ""], files)
     for root in (folder, folder.parent):
         same(load_cifar(name, root), parts)
     (tmp_path / "in").mkdir()
@@ -131,7 +125,7 @@ def test_batches_in_folders_and_archives(name: str, form: str, tmp_path: Path) -
 def test_official_archive_has_the_official_checksum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tar(tmp_path / "cifar-10-python.tar.gz", python_files("cifar10", tiny("cifar10"), python2))
+    tar(tmp_path / "cifar-10-python.tar.gz", batch_files("cifar10", tiny("cifar10")))
     with pytest.raises(ValueError, match=r"python\.tar\.gz to have the MD5 c58f30108f718f92"):
         load_cifar("cifar10", tmp_path)
     md5 = hashlib.md5((tmp_path / "cifar-10-python.tar.gz").read_bytes()).hexdigest()
@@ -141,17 +135,17 @@ def test_official_archive_has_the_official_checksum(
     assert data.members(2.0).tolist() == long_tail_indices(data.train_labels, 10, 2.0).tolist()
 
 
-@pytest.mark.parametrize("keys", ["train_images train_labels test_images test_labels", "x y"])
-def test_npz(keys: str, tmp_path: Path) -> None:
-    parts = tiny("cifar10")
-    names, arrays = keys.split(), list(parts)
-    if len(names) == 2:
-        names = ["x_train", "y_train", "x_test", "y_test"]
-        arrays[0], arrays[2] = (a.transpose(0, 2, 3, 1) for a in (parts[0], parts[2]))
-    named: dict[str, Any] = dict(zip(names, arrays, strict=True))
-    np.savez_compressed(tmp_path / "cifar10.npz", **named)
-    same(load_cifar("cifar10", tmp_path), parts)
-    same(load_cifar("cifar10", tmp_path / "cifar10.npz"), parts)
+NPZ = ("train_images", "train_labels", "test_images", "test_labels")
+
+
+def test_npz(tmp_path: Path) -> None:
+    x, y, u, v = parts = tiny("cifar10")
+    last = x.transpose(0, 2, 3, 1), y, u.transpose(0, 2, 3, 1), v
+    for names, arrays in ((NPZ, parts), (("x_train", "y_train", "x_test", "y_test"), last)):
+        named: dict[str, Any] = dict(zip(names, arrays, strict=True))
+        np.savez_compressed(tmp_path / "cifar10.npz", **named)
+        same(load_cifar("cifar10", tmp_path), parts)
+        same(load_cifar("cifar10", tmp_path / "cifar10.npz"), parts)
 
 
 @pytest.mark.slow
@@ -185,7 +179,7 @@ def test_download_goes_through_torchvision(tmp_path: Path, monkeypatch: Any) -> 
 
     def fetch(root: str, download: bool) -> None:
         assert download
-        put(Path(root) / "cifar-100-python", python_files("cifar100", parts, python2))
+        put(Path(root) / "cifar-100-python", batch_files("cifar100", parts))
 
     monkeypatch.setattr(datasets, "CIFAR100", fetch)
     same(load_cifar("cifar100", tmp_path, download=True), parts)
@@ -248,14 +242,14 @@ def test_cifar_errors_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     refused("got no such folder", tmp_path / "nowhere")
     (tmp_path / "text").write_text("")
     refused(r"text to be a folder, a \.tar\.gz or an \.npz", tmp_path / "text")
-    files = python_files("cifar10", tiny("cifar10"), python2)
+    files = batch_files("cifar10", tiny("cifar10"))
     folder = put(tmp_path / "a", files)
     (folder / "data_batch_4").unlink()
     refused(f"expected {folder} to hold data_batch_4, got none", folder)
     pixels = np.zeros((2, 3072), np.uint8)
     put(folder, {"data_batch_4": python2({"data": pixels, "labels": [1, 10]})})
     refused(r"labels of the train images .* in \[0, 10\), got 10 at", folder)
-    folder = put(tmp_path / "b", binary_files("cifar10", tiny("cifar10")))
+    folder = put(tmp_path / "b", batch_files("cifar10", tiny("cifar10"), "binary"))
     put(folder, {"test_batch.bin": b"123"})
     refused(r"test_batch.bin to hold records of 3073 bytes, got 3 b", folder)
     part = {n: data for n, data in files.items() if n != "test_batch"}
@@ -280,8 +274,7 @@ def test_cifar_errors_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_npz_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
-    names = ("train_images", "train_labels", "test_images", "test_labels")
-    arrays: dict[str, Any] = dict(zip(names, tiny("cifar10"), strict=True)) | change
+    arrays: dict[str, Any] = dict(zip(NPZ, tiny("cifar10"), strict=True)) | change
     arrays = {n: a for n, a in arrays.items() if a is not None}
     np.savez(tmp_path / "cifar10.npz", **arrays)
     with pytest.raises(ValueError, match=message):

@@ -16,6 +16,7 @@ from resultant.networks.norm import channels_last
 from resultant.networks.stacked_resnet import StackedConv, StackedLinear, StackedResNet32, patches
 
 P, C = 16, 7
+pytestmark = pytest.mark.usefixtures("all_blocks")
 # The kernels for inference in Triton's interpreter.
 NETWORK = """
 import torch

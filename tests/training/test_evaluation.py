@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from scipy.special import ive
 from torch import Tensor
 
+from frozen_data import fitted, rows, scores
 from images.photos import photo, write_folder
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
@@ -37,7 +38,6 @@ from resultant.training.job import Job, Trained
 from resultant.training.photo_batches import PhotoBatches
 from resultant.training.probe import linear_probes
 from resultant.training.stack import Stack
-from resultant.vmf.estimators import concentration
 from tiny_cifar import tiny_cifar, tiny_config
 
 # Many test images, so that the rules can differ.
@@ -99,12 +99,12 @@ def test_probes(features: Features, records: list[dict]) -> None:
     members = long_tail_indices(DATA.train_labels, 4, 3.0)
     counts = torch.bincount(DATA.train_labels[members])
     for number, record in enumerate(records):
-        for pool, rows in (("long_tail", members), ("balanced", slice(None))):
+        for pool, index in (("long_tail", members), ("balanced", slice(None))):
             for space in ("encoder", "projection"):
                 x, queries = features[number, space]
-                labels = DATA.train_labels[rows]
+                labels = DATA.train_labels[index]
                 alone = linear_probes(
-                    *(x[rows][None], labels, queries[None], DATA.test_labels, 4, PROBES),
+                    *(x[index][None], labels, queries[None], DATA.test_labels, 4, PROBES),
                     counts=counts,
                 ).to_dict()
                 groups = alone["groups"]
@@ -123,35 +123,19 @@ def naive_frozen(
 
     Returns the smallest and largest accuracy in float32, in which at most one query is undecided.
     """
-    v, z = (F.normalize(a, dim=1).double().numpy() for a in (x, queries))
-    p, tau, nu = v.shape[1], 0.1, v.shape[1] / 2 - 1
-    means = np.stack([v[y.numpy() == c].mean(0) for c in range(4)])
-    R = np.linalg.norm(means, axis=1)
-    rho = z @ (means / R[:, None]).T
-    kappa = p * R / (1 - R**2)
+    v, p = rows(x), x.shape[1]
+    mu, kappa = map(np.array, zip(*(fitted(v[y == c]) for c in range(4)), strict=True))
+    if estimator == "proco":
+        R = np.array([np.linalg.norm(v[y == c].mean(0)) for c in range(4)])
+        kappa = p * R / (1 - R**2)
     assert kappa.max() < 1e5
-    if estimator == "mle":
-        kappa = concentration(p, torch.from_numpy(R), "mle").numpy()
-        np.testing.assert_allclose(ive(p / 2, kappa) / ive(nu, kappa), R)
-
-    def q(rho: np.ndarray | float, tau: np.ndarray | float) -> np.ndarray:
-        tilted = np.sqrt(kappa**2 + 1 / tau**2 + 2 * kappa * rho / tau)
-        top = np.log(ive(nu, tilted)) + tilted - nu * np.log(tilted)
-        return top - np.log(ive(nu, kappa)) - kappa + nu * np.log(kappa)
-
-    g = ive(p / 2, kappa) / ive(nu, kappa) / tau
-    star = g * tau / g.mean()
-    scores = {
-        "native": q(rho, tau),
-        "temperature": q(rho, star),
-        "preserve": q(rho, star) - q(0.0, star) + q(0.0, tau),
-        "angular": q(rho, tau) + (g.mean() - g) * rho,
-        "cosine": rho,
-    }[rule]
-    second, best = np.sort(scores, axis=1)[:, -2:].T
+    state = SimpleNamespace(mu=torch.tensor(mu), kappa=torch.tensor(kappa))
+    space: Any = SimpleNamespace(state=state, dim=p, tau=0.1, counts=torch.ones(4))
+    q = scores(space, rule, 0.0, 0.0, queries)
+    second, best = np.sort(q, axis=1)[:, -2:].T
     open_ = best - second < 1e-6 * abs(best)
     assert open_.sum() <= 1
-    right = scores.argmax(1) == DATA.test_labels.numpy()
+    right = q.argmax(1) == DATA.test_labels.numpy()
     return float((right & ~open_).mean()), float((right | open_).mean())
 
 

@@ -12,6 +12,7 @@ import torch
 from scipy.special import ive
 from torch import Tensor
 
+from frozen_data import score
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassState
 from resultant.images.longtail import long_tail_indices
@@ -24,17 +25,6 @@ from resultant.training.log import gain_metrics, read_metrics
 from tiny_job import DATA, TWO, config, metrics, stop_after
 
 
-def log_bessel(order: float, x: np.ndarray) -> np.ndarray:
-    return np.log(ive(order, x)) + x
-
-
-def intercept(kappa: np.ndarray, tau: np.ndarray | float, p: int) -> np.ndarray:
-    """The score at cosine zero."""
-    nu, tilted = p / 2 - 1, np.sqrt(kappa**2 + 1 / np.asarray(tau) ** 2)
-    top = log_bessel(nu, tilted) - nu * np.log(tilted)
-    return top - log_bessel(nu, kappa) + nu * np.log(kappa)
-
-
 def leading_gradient_error(
     z: Tensor, y: Tensor, mu: np.ndarray, kappa: np.ndarray, prior: np.ndarray, at_zero: bool
 ) -> float:
@@ -42,13 +32,11 @@ def leading_gradient_error(
     x, p, tau = z.numpy(), z.shape[1], 0.1
     rho, nu = x @ mu.T, p / 2 - 1
     tilted = np.sqrt(kappa**2 + 1 / tau**2 + 2 * kappa * rho / tau)
-    value = log_bessel(nu, tilted) - nu * np.log(tilted)
-    value -= log_bessel(nu, kappa) - nu * np.log(kappa)
     slope = ive(p / 2, tilted) / ive(nu, tilted) * kappa / (tau * tilted)
     gain = np.broadcast_to(ive(p / 2, kappa) / ive(nu, kappa) / tau, rho.shape)
     gradients = []
-    linear = gain * rho + (intercept(kappa, tau, p) if at_zero else 0.0)
-    for q, dq in ((value, slope), (linear, gain)):
+    linear = gain * rho + (score(0.0, kappa, tau, p) if at_zero else 0.0)
+    for q, dq in ((score(rho, kappa, tau, p), slope), (linear, gain)):
         share = np.exp(q + prior)
         residual = share / share.sum(1, keepdims=True) - np.eye(len(mu))[y.numpy()]
         G = (residual * dq) @ mu
@@ -83,10 +71,10 @@ def test_metrics_against_scipy(tmp_path: Path) -> None:
         applied = {"native": g, "cosine": np.full(4, g.mean())}.get(run.realization, target)
         drift = np.zeros(4)
         if run.realization == "temperature":
-            drift = intercept(kappa, g * tau / target, p) - intercept(kappa, tau, p)
+            drift = score(0.0, kappa, g * tau / target, p) - score(0.0, kappa, tau, p)
             assert np.abs(drift).mean() > 1e-3
         elif run.realization == "cosine":
-            drift = intercept(kappa, tau, p)
+            drift = score(0.0, kappa, tau, p)
         expected = {
             "gain_mean": g.mean(),
             "gain_sd": g.std(ddof=1),
