@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import mpmath
@@ -20,11 +19,6 @@ def probed(
     """A record of a training with long-tail probes, the same in both spaces."""
     spaces = {name: {"accuracy": accuracy} for name in ("encoder", "projection")}
     return record(config, realization, beta, seed, probes={"long_tail": spaces})
-
-
-def numbered(differences: Sequence[float]) -> dict[int, float]:
-    """Those of seeds 0, 1 and so on."""
-    return dict(enumerate(differences))
 
 
 def tail(t: float, degrees: float) -> float:

@@ -1,82 +1,102 @@
-"""The pages: what the records say, regenerated equal to the committed files."""
+"""The pages and REPRODUCTION.md: what the records say, regenerated equal to the committed files."""
 
 from __future__ import annotations
 
 import itertools
 import re
 import tomllib
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from resultant._core.text import with_minus
-from resultant_reproduction import ARTEFACTS, Evidence, Outcome, Records
+from resultant_reproduction import ARTEFACTS, Evidence, Outcome, document
 from resultant_reproduction.catalog import catalog
+from resultant_reproduction.claims import Claim
 from resultant_reproduction.figures import comparison, svg
 from resultant_reproduction.pages import contents, link_labels, make_page, page_name
 from resultant_reproduction.spec import Cell, parse_cell
 from resultant_reproduction.value import Value
 
-PAGES = Path(__file__).parents[2] / "reproduction" / "pages"
-AGAIN = "run: resultant reproduce all --out reproduction/pages"
+ROOT = Path(__file__).parents[2]
+DOCUMENT, PAGES = ROOT / "REPRODUCTION.md", ROOT / "reproduction" / "pages"
+AGAIN = "run: resultant reproduce all --text REPRODUCTION.md --out reproduction/pages"
 # Figures that are compared: of every mechanism, none whose paths depend on the last digits.
-DRAWN = (
-    "table-01",
-    "figure-01",
-    "figure-03",
-    "table-02",
-    "figure-04",
-    "figure-12",
-    "figure-15",
-    "figure-18",
-)
+DRAWN = ("table-01", "table-02", *(f"figure-{n:02}" for n in (1, 3, 4, 12, 13, 14, 15, 18)))
 
 
-def rounded(drawing: str) -> list[str | float]:
-    """Split a drawing into text and numbers, without the ids of clips and markers, which are
-    hashes of all digits."""
-    parts = re.split(r"(-?\d+\.?\d*)", re.sub(r"#?\b[mp][0-9a-f]{10}\b", "", drawing))
-    return [float(part) if i % 2 else part for i, part in enumerate(parts)]
+def alike(drawing: str, name: str) -> None:
+    """Compare a drawing with the kept one: text and numbers, without the ids of clips and markers,
+    which are hashes of all digits. A hundredth of a point is the last digit."""
+    ours, kept = (
+        re.split(r"(-?\d+\.?\d*)", re.sub(r"#?\b[mp][0-9a-f]{10}\b", "", text))
+        for text in (drawing, (PAGES / f"{name}.svg").read_text())
+    )
+    assert ours[::2] == kept[::2], f"{name}.svg; {AGAIN}"
+    numbers = ([*map(float, own[1::2])] for own in (ours, kept))
+    assert next(numbers) == pytest.approx(next(numbers), abs=0.02), f"{name}.svg; {AGAIN}"
 
 
 @pytest.mark.slow
-def test_pages_are_what_the_records_say(
-    records: Records, evidence: Evidence, outcomes: dict[str, Outcome]
-) -> None:
+def test_pages_are_what_the_records_say(evidence: Evidence, outcomes: dict[str, Outcome]) -> None:
     for name, artefact in ARTEFACTS.items():
         page = make_page(artefact, evidence, outcomes[name])
         assert page.text == (PAGES / f"{page.name}.md").read_text(), AGAIN
         if page.name in DRAWN:
             assert page.svg is not None
-            ours, kept = map(rounded, (page.svg, (PAGES / f"{page.name}.svg").read_text()))
-            # A hundredth of a point is the last digit.
-            assert ours == pytest.approx(kept, abs=0.02), f"{page.name}.svg; {AGAIN}"
+            alike(page.svg, page.name)
     statuses = {name: ARTEFACTS[name].status(outcome) for name, outcome in outcomes.items()}
     assert contents(statuses) == (PAGES / "README.md").read_text(), AGAIN
 
 
-def test_every_page_has_its_figure_and_every_figure_a_page() -> None:
-    names = {page_name(entry.label) for entry in catalog().values()}
-    pictures = {path.stem: path for path in PAGES.glob("*.svg") if path.stem in names}
-    texts = {name: (PAGES / f"{name}.md").read_text() for name in names}
-    shown = {name for name, text in texts.items() if f"({name}.svg)" in text}
-    # Settings are texts and have none.
-    assert shown == set(pictures) >= names - {"table-16", "table-17"}
-    for path in pictures.values():
-        drawing = path.read_text()
-        assert len(drawing) < 60_000, f"{path.name} has {len(drawing)} bytes"
-        assert "<image" not in drawing and "<dc:date>" not in drawing
+@pytest.mark.slow
+def test_document_is_made_from_the_records(
+    evidence: Evidence, judged: dict[str, Claim], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, "claims", lambda evidence: judged)
+    text, pages = (tmp_path / path.relative_to(ROOT) for path in (DOCUMENT, PAGES))
+    document.write(text, pages, evidence)
+    for path in (text, *pages.iterdir()):
+        if path.suffix != ".svg":
+            kept = ROOT / path.relative_to(tmp_path)
+            assert path.read_text().splitlines() == kept.read_text().splitlines(), AGAIN
+    alike((pages / "forest.svg").read_text(), "forest")
+    assert 8 <= sum(map(len, document.panels(evidence.every, judged).values())) <= 12
+    assert len(DOCUMENT.read_bytes()) <= 40_000
 
 
-def test_pages_open_with_their_number() -> None:
+def test_protocol_is_that_of_before_the_runs() -> None:
+    """Rules that are changed after a run are none; an appendix comes before its first run."""
+    text = (ROOT / "reproduction" / "protocol.md").read_bytes()
+    known = "cad0b43cd674b2fe18721387c1d4b450d110166d2a40991d952de3a1ea7e745f"
+    assert sha256(text).hexdigest() == known
+
+
+def test_links_lead_somewhere() -> None:
+    for path in (DOCUMENT, *PAGES.glob("*.md")):
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text()):
+            assert "://" in target or (path.parent / target).exists(), f"{target} in {path.name}"
+
+
+def test_every_page_has_its_title_and_figure_and_every_figure_a_page() -> None:
+    names, shown = {page_name(entry.label) for entry in catalog().values()}, set()
     for entry in catalog().values():
-        text = (PAGES / f"{page_name(entry.label)}.md").read_text()
+        name = page_name(entry.label)
+        text = (PAGES / f"{name}.md").read_text()
         title, _, shows, *_ = text.splitlines()
         assert title.startswith(("# Table ", "# Figure ", "# Beyond"))
         assert shows == with_minus(entry.shows)
         levels = [len(marks) for marks in re.findall(r"^(#+) ", text, flags=re.M)]
         assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
+        shown |= {name} if f"({name}.svg)" in text else set()
+    pictures = {path.stem: path.read_text() for path in PAGES.glob("*.svg") if path.stem in names}
+    # Settings are texts and have none.
+    assert shown == set(pictures) >= names - {"table-16", "table-17"}
+    for name, drawing in pictures.items():
+        assert len(drawing) < 60_000, f"{name}.svg has {len(drawing)} bytes"
+        assert "<image" not in drawing and "<dc:date>" not in drawing
 
 
 def test_names_and_links() -> None:
@@ -93,22 +113,14 @@ def test_names_and_links() -> None:
             assert page_name(f"{kind[:3]}:{name}") == f"{kind}-{about['number']:02}"
 
 
-def test_numbers_of_labels_keep_their_digits() -> None:
-    """The file has coordinates of two decimals; titles are text."""
-    cells = [Cell("r", "0.12345", parse_cell("1.5"), Value(1.625, 0.1, 3), planned=3)]
-    drawing = svg(comparison(cells))
-    assert ">0.12345<" in drawing
-    assert not re.search(r'[ "]-?\d+\.\d{3,}', re.sub(r">[^<]*<", "><", drawing))
-    assert svg(comparison(cells)) == drawing
-
-
 def test_a_difference_is_drawn_where_it_is() -> None:
     cells = [
-        Cell("a", "x", parse_cell("1.5 ± 0.2"), Value(1.75, 0.1, 3), planned=3),
-        Cell("b", "x", parse_cell("2.0"), Value(1.0), planned=1),
-        Cell("c", "x", parse_cell("2.0"), None, external=True),
+        Cell("a", "0.12345", parse_cell("1.5 ± 0.2"), Value(1.75, 0.1, 3), planned=3),
+        Cell("b", "0.12345", parse_cell("2.0"), Value(1.0), planned=1),
+        Cell("c", "0.12345", parse_cell("2.0"), None, external=True),
     ]
-    ax: Any = comparison(cells).axes[0]
+    figure = comparison(cells)
+    ax: Any = figure.axes[0]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a [3]", "b [1]"]
     marks = [line for line in ax.lines if line.get_marker() == "o" and len(line.get_xdata())]
     assert [(*line.get_xdata(), round(line.get_ydata()[0])) for line in marks] == [
@@ -119,3 +131,7 @@ def test_a_difference_is_drawn_where_it_is() -> None:
     # Without numbers of ours the printed ones are drawn.
     ax = comparison(cells[2:]).axes[0]
     assert [list(line.get_xdata()) for line in ax.lines if line.get_marker() == "D"][-1] == [2.0]
+    # The file has coordinates of two decimals; titles are text.
+    drawing = svg(figure)
+    assert ">0.12345<" in drawing and drawing == svg(comparison(cells))
+    assert not re.search(r'[ "]-?\d+\.\d{3,}', re.sub(r">[^<]*<", "><", drawing))

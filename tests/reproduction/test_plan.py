@@ -11,40 +11,37 @@ import pytest
 
 from resultant.training.config import Run
 from resultant_reproduction import Records
-from resultant_reproduction.plan import PLANS, PlannedJob, controlled, missing, workload
+from resultant_reproduction.plan import (
+    PLANS,
+    PlannedJob,
+    controlled,
+    missing,
+    official,
+    planned_seeds,
+    workload,
+)
 from tiny_cifar import tiny_config
 from training_records import left_by, record
 
 # Sizes of the long-tailed subsets, IF 10, 50 and 100.
 SIZES = {"cifar10": (20_431, 13_996, 12_406), "cifar100": (19_573, 12_608, 10_847)}
+RUNS = {"main": 72, "joint": 72, "controls": 74, "power": 36, "headline": 180, "official": 6}
+RUNS |= {"failure": 6, "beyond": 30, "members": 6, "trials": 18, "tiny": 36, "dimension": 21}
+RUNS |= {"losses": 9}
 
 
-def test_main_plan() -> None:
+def test_plans() -> None:
+    assert PLANS.keys() == RUNS.keys()
     jobs = PLANS["main"].jobs()
     assert [len(job.runs) for job in jobs] == [12] * 6
     images = [size // 256 * 256 for sizes in SIZES.values() for size in sizes]
     assert [job.views for job in jobs] == [12 * 200 * 2 * n for n in images]
     assert workload(jobs) == "6 jobs, 72 runs, 428 million views" and workload([]) == ""
     assert {run.seed for job in PLANS["main"].jobs((7,)) for run in job.runs} == {7}
-
-
-def test_other_plans() -> None:
-    numbers = {name: sum(len(job.runs) for job in plan.jobs()) for name, plan in PLANS.items()}
-    assert numbers == {
-        "main": 72,
-        "joint": 72,
-        "controls": 74,
-        "power": 36,
-        "headline": 180,
-        "official": 6,
-        "failure": 6,
-        "beyond": 30,
-        "members": 6,
-        "trials": 18,
-        "tiny": 36,
-        "dimension": 21,
-        "losses": 9,
-    }
+    for name, plan in PLANS.items():
+        jobs = plan.jobs()
+        assert sum(len(job.runs) for job in jobs) == RUNS[name]
+        assert len({job.name for job in jobs}) == len(jobs)
     for name in ("joint", "controls"):
         joint = [job for job in PLANS[name].jobs() if job.config.objective == "joint"]
         assert joint and not any(r.realization in job.analyzed for job in joint for r in job.runs)
@@ -54,9 +51,29 @@ def test_other_plans() -> None:
     for name, block in (("headline", "3"), ("tiny", "seed99")):
         own = PLANS[name].jobs((99,))
         assert own and all(job.name.endswith(block) for job in own)
-    for plan in PLANS.values():
-        names = [job.name for job in plan.jobs()]
-        assert len(set(names)) == len(names)
+    # Power has seed 0 of ProCo's public recipe, official the others.
+    public = official("cifar10", 100), official("cifar10", 100, family="power")
+    assert [*map(planned_seeds, public)] == [3, 3]
+    assert planned_seeds(controlled("cifar10", 100), "angular") == 3
+    assert not planned_seeds(controlled("cifar10", 30))
+
+
+def test_order_of_the_plans() -> None:
+    """The order that protocol.md fixes."""
+    jobs = PLANS["tiny"].jobs()
+    assert [len(job.runs) for job in jobs] == [1] * 36
+    assert [job.runs[0].seed for job in jobs] == [0] * 5 + [1] * 5 + [0, 0, 1, 1] * 2 + [
+        *([2] * 5 + [3] * 5),
+        *([2, 2, 3, 3] * 2),
+    ]
+    assert all(job.config.epochs == 100 and job.config.temperature == 0.07 for job in jobs)
+    assert [job.config.views for job in jobs[:18]] == [2] * 10 + [3] * 4 + [2] * 4
+    assert {job.config.architecture for job in jobs[14:18]} == {"resnext50_32x4d"}
+    dims = [job.config.dim for job in PLANS["dimension"].jobs()]
+    assert dims[:2] == [128, 512] and sorted(dims) == [2**k for k in range(5, 12)]
+    losses = [job.config for job in PLANS["losses"].jobs()]
+    kinds = [(c.contrastive, c.contrastive_weight, c.classifier_prior) for c in losses]
+    assert kinds == [("supcon", 1, None), ("balanced", 1, None), ("proco", 0, 0)]
 
 
 @pytest.mark.parametrize("part", ["analysis", "ended", "trajectory", "probes"])
@@ -74,38 +91,28 @@ def test_a_record_that_lacks_a_part_is_missing(part: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["linear", "power"])
-def test_a_trajectory_without_errors_is_missing(family: str) -> None:
-    """A trajectory has one error per planned epoch, and two in the power family."""
-    asked = (1, 2, 50)
-    job = PlannedJob("one", tiny_config(family=family), (Run(),), asked)
+def test_errors_and_probes_that_are_missing(family: str) -> None:
+    """A trajectory has one error per planned epoch, and two in the power family. A plan has probes
+    of the balanced set if it has the images; a training outside the plans is asked for them."""
+    job = PlannedJob("one", tiny_config(family=family), (Run(),), (1, 2, 50))
     (whole,) = left_by(job, "main")
     course = whole["trajectory"]
     assert course["epoch"] == [1, 2] and missing([job], Records([whole])) == []
 
-    def lacks(**changes: Any) -> bool:
-        other = {**whole, "trajectory": {**course, **changes}}
-        return missing([job], Records([other])) == [job]
+    def lacks(left_out: str = "", **changes: Any) -> bool:
+        trajectory = {k: v for k, v in (course | changes).items() if k != left_out}
+        return missing([job], Records([whole | {"trajectory": trajectory}])) == [job]
 
     assert lacks(epoch=[1, 3]) and lacks(epoch=[1], gradient_error=[0.5])
-    assert lacks(gradient_error=[0.5, None])
+    assert lacks(gradient_error=[0.5, None]) and lacks("epoch") and lacks("gradient_error")
     assert lacks(increment_error=[None, {}]) == (family == "power")
-    for name in ("epoch", "gradient_error"):
-        part = {key: value for key, value in course.items() if key != name}
-        assert missing([job], Records([{**whole, "trajectory": part}])) == [job]
+    del whole["probes"]["balanced"]
+    assert missing([job], Records([whole])) == []
+    del whole["plan"]
+    assert missing([job], Records([whole])) == [job]
 
 
-def test_probes_of_the_balanced_set() -> None:
-    """A plan has these probes if it has the images; a training outside the plans is asked for
-    them."""
-    job = PlannedJob("one", tiny_config(), (Run(),))
-    (records,) = left_by(job, "main")
-    del records["probes"]["balanced"]
-    assert missing([job], Records([records])) == []
-    del records["plan"]
-    assert missing([job], Records([records])) == [job]
-
-
-def test_records_are_found_by_what_was_trained() -> None:
+def test_records_are_found_by_what_was_trained(tmp_path: Path) -> None:
     config = controlled("cifar10", 100)
     old = record(config, "native", 0.0, 1, last={"accuracy": 0.5})
     for name in ("clip", "fuse", "leave_out"):
@@ -118,6 +125,9 @@ def test_records_are_found_by_what_was_trained() -> None:
     assert not records.seeds(config, "angular", 0.0) and records.seeds(config, "angular", 0.5)
     for other in (controlled("cifar10", 50), controlled("cifar10", 100, prior=0.0)):
         assert not records.seeds(other)
+    (tmp_path / "main.jsonl").write_text(f'{json.dumps(old)}\n{{"run": 1}}\n')
+    with pytest.raises(ValueError, match=r"expected a record at .*main.jsonl:2, got"):
+        Records.read(tmp_path)
 
 
 def test_the_fuller_record_counts() -> None:
@@ -135,7 +145,6 @@ def test_the_fuller_record_counts() -> None:
             assert more.keys() <= Records(built).seeds(config)[0].keys()
     twice = Records([bare, {**bare, "plan": "again"}])
     assert twice.seeds(config)[0]["plan"] == "again" and twice.set_aside == [bare]
-
     # A copy of a record, or a fuller record of the same training, is no second training.
     first = record(config, "native", 0.0, 0, job_seconds=7.5)
     again = record(config, "native", 0.0, 0, job_seconds=8.5, analysis={})
@@ -143,10 +152,3 @@ def test_the_fuller_record_counts() -> None:
     assert Records([first, again, first, again]).trainings(config) == [again, first]
     assert Records([first, again, fuller]).trainings(config) == [fuller, again]
     assert Records([first, fuller]).trainings(config) == [fuller]
-
-
-def test_bad_records_are_refused(tmp_path: Path) -> None:
-    good = json.dumps(record(controlled("cifar10", 100), "native", 0.0, 0))
-    (tmp_path / "main.jsonl").write_text(f'{good}\n{{"run": 1}}\n')
-    with pytest.raises(ValueError, match=r"expected a record at .*main.jsonl:2, got"):
-        Records.read(tmp_path)

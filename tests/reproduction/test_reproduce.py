@@ -1,4 +1,4 @@
-"""``resultant reproduce``: what it writes, shows and refuses."""
+"""``resultant reproduce`` and ``resultant verify``: what they write, show and refuse."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import resultant
 from resultant.cli import main as cli
 from resultant.training import records
 from resultant_reproduction import ARTEFACTS, Records, artefacts
@@ -17,9 +18,11 @@ from resultant_reproduction import records as paper_records
 from resultant_reproduction.catalog import catalog, describe
 from resultant_reproduction.document import PAGES
 from resultant_reproduction.plan import PLANS, controlled
+from resultant_reproduction.theory import CHECKS, Check
 from training_records import left_by, record
 
 FEW = ("angular-training", "training-hyperparameters", "softmax-coupling")
+Shown = pytest.CaptureFixture[str]
 
 
 @pytest.mark.slow
@@ -33,16 +36,15 @@ def test_all_writes_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         return read(path)
 
     monkeypatch.setattr(records, "read_lines", reading)
-    trainings = [record(controlled("cifar10", 100), "native", 0.0, seed) for seed in (0, 1)]
     probes = {"long_tail": {"encoder": {"accuracy": 0.5}}, "balanced": {}}
-    ours, added = ([built | {"probes": probes, "analysis": {}}] for built in trainings)
-    records.append(tmp_path / "results" / "main.jsonl", ours)
-    records.append(tmp_path / "added.jsonl", added)
+    for seed, name in enumerate(("results/main.jsonl", "added.jsonl")):
+        own = record(controlled("cifar10", 100), "native", 0.0, seed, probes=probes, analysis={})
+        records.append(tmp_path / name, [own])
     out = tmp_path / "pages"
-    where = ["--results", str(tmp_path / "results"), "--out", str(out)]
-    where += ["--text", str(tmp_path / "REPRODUCTION.md")]
+    call = ["reproduce", "all", "--results", str(tmp_path / "results"), "--out", str(out)]
+    call += ["--text", str(tmp_path / "REPRODUCTION.md")]
+    call += ["--records", str(tmp_path / "added.jsonl")]
     asked.clear()
-    call = ["reproduce", "all", *where, "--records", str(tmp_path / "added.jsonl")]
     assert cli.main(call) == 0 and asked.count("main.jsonl") == 1
     files = ["README.md", "figure-08.md", "figure-08.svg", "table-01.md", "table-01.svg"]
     document = {"forest.svg", "headline.json", *(f"{name}.md" for name in PAGES)}
@@ -56,37 +58,27 @@ def test_all_writes_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_one_and_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_and_list(tmp_path: Path, capsys: Shown) -> None:
     where = ["--results", str(tmp_path), "--out", str(tmp_path / "out")]
-    assert cli.main(["reproduce", "list", *where]) == 0
-    shown = capsys.readouterr().out
-    for part in (
-        "not run yet",
-        "needs data we may not ship",
-        "resultant import-proco",
-        "plans",
-        "0 of 72",
+    sentence = "reproduce run PLAN trains the runs of a plan without complete records"
+    parts = ("not run yet", "needs data we may not ship", "resultant import-proco", "plans")
+    for what, expected in (
+        (["list"], (*parts, "0 of 72", sentence)),
+        (["run", "official", "--dry-run"], ("cifar100-if100: 0 of 3 records, 1 job, 3 runs",)),
+        (["tab:angular-training"], ("87.10 ± 0.06",)),
     ):
-        assert part in shown
-    assert "reproduce run PLAN trains the runs of a plan without complete records" in shown
-    assert cli.main(["reproduce", "run", "official", "--dry-run", *where]) == 0
-    shown = capsys.readouterr().out
-    assert "cifar100-if100: 0 of 3 records, 1 job, 3 runs" in shown
-    assert cli.main(["reproduce", "tab:angular-training", *where]) == 0
-    assert "87.10 ± 0.06" in capsys.readouterr().out
+        assert cli.main(["reproduce", *what, *where]) == 0
+        shown = capsys.readouterr().out
+        assert [part for part in expected if part not in shown] == []
     assert (tmp_path / "out" / "table-01.svg").exists()
-
-
-@pytest.mark.slow
-def test_records_that_nothing_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Records that nothing asks for are counted.
     odd, asked = (
         record(controlled("cifar10", imbalance, objective="joint"), "native", 0.0, 7)
         for imbalance in (20, 100)
     )
-    path = tmp_path / "own.jsonl"
+    path = tmp_path / "out" / "own.jsonl"
     path.write_text("".join(json.dumps(r) + "\n" for r in (odd, asked)))
-    call = ["reproduce", "joint-fc", "--records", str(path), "--out", str(tmp_path / "out")]
-    assert cli.main(call) == 0
+    assert cli.main(["reproduce", "joint-fc", "--records", str(path), *where[2:]]) == 0
     text = "1 of the 2 records of --records (cifar10 native) are from trainings that no table or"
     assert text in " ".join(capsys.readouterr().out.split())
 
@@ -109,12 +101,10 @@ def test_overview() -> None:
 
 
 @pytest.mark.slow
-def test_help_and_list_do_not_load_torch(tmp_path: Path) -> None:
-    """They answer at once."""
+def test_list_does_not_load_torch(tmp_path: Path) -> None:
+    """It answers at once."""
     code = (
-        "import sys; from resultant.cli.main import main;"
-        "calls = (['verify', '--help'], ['reproduce', '--help'], ['reproduce', 'list']);"
-        "assert [main(call) for call in calls] == [0, 0, 0];"
+        "import sys; from resultant.cli.main import main; assert main(['reproduce', 'list']) == 0;"
         "sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True)
@@ -125,35 +115,26 @@ def test_help_and_list_do_not_load_torch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["table-99"], "or names that reproduce list shows, got 'table-99'; table-"),
-        (["run"], "expected run and one plan (main, joint"),
-        (
-            ["table-01", "--records", "none.jsonl"],
-            "records or of probes, got nothing at none.jsonl",
-        ),
-        (["baseline", "--seeds", "3"], "expected --seeds after run and a plan, got baseline"),
-        (
-            ["--dry-run", "--minutes", "3"],
-            "expected --minutes, --dry-run after run and a plan, got",
-        ),
-        (["table-01", "--store", "imagenet-lt"], "expected --store NAME=PATH, got 'imagenet-lt'"),
-        (
-            ["table-01", "--store", "imagenet-lt=none"],
-            "expected a feature store, got nothing at none",
-        ),
-        (["list", "--results", "none"], "a folder of records at --results, got nothing at none"),
-        (["claims", "--results", __file__], "records at --results, got a file at "),
-        (["joint-fc", "--out", f"{__file__}/a"], "expected --out to be a folder, got a file: "),
+        ("table-99", "or names that reproduce list shows, got 'table-99'; table-"),
+        ("run", "expected run and one plan (main, joint"),
+        ("table-01 --records none.jsonl", "records or of probes, got nothing at none.jsonl"),
+        ("baseline --seeds 3", "expected --seeds after run and a plan, got baseline"),
+        ("--dry-run --minutes 3", "expected --minutes, --dry-run after run and a plan, got"),
+        ("table-01 --store imagenet-lt", "expected --store NAME=PATH, got 'imagenet-lt'"),
+        ("table-01 --store imagenet-lt=none", "expected a feature store, got nothing at none"),
+        ("list --results none", "a folder of records at --results, got nothing at none"),
+        (f"claims --results {__file__}", "records at --results, got a file at "),
+        (f"joint-fc --out {__file__}/a", "expected --out to be a folder, got a file: "),
     ],
 )
-def test_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", *arguments]) == 2
+def test_refused(arguments: str, message: str, capsys: Shown) -> None:
+    assert cli.main(["reproduce", *arguments.split()]) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_records_that_come_with_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Shown
 ) -> None:
     """Packaged records count with the records of the default folder, for the list and for a plan,
     and with no other folder."""
@@ -165,9 +146,7 @@ def test_records_that_come_with_the_package(
     def done(*more: str) -> tuple[str, str]:
         """Return the reports of both commands about the plan."""
         assert cli.main(["reproduce", "list", *more]) == 0
-        (row,) = (
-            line for line in capsys.readouterr().out.splitlines() if line.startswith("│ members")
-        )
+        (row,) = re.findall(r"^│ members.*", capsys.readouterr().out, flags=re.M)
         assert cli.main(["reproduce", "run", "members", "--dry-run", *more]) == 0
         return re.findall(r"\d of 6", row)[0], capsys.readouterr().out.splitlines()[0]
 
@@ -191,9 +170,7 @@ def test_records_that_come_with_the_package(
 def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records next to the source are read from any directory, and once from inside the checkout."""
     root = tmp_path / "checkout"
-    monkeypatch.setattr(
-        paper_records, "__file__", str(root / "resultant_reproduction" / "records.py")
-    )
+    monkeypatch.setattr(paper_records, "__file__", str(root / "resultant" / "records.py"))
     usual, other = Path("results"), Path("other")
     monkeypatch.chdir(tmp_path)
     assert paper_records.folders(usual) == [usual]
@@ -202,3 +179,62 @@ def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert paper_records.folders(other) == [other]
     monkeypatch.chdir(root)
     assert paper_records.folders(usual) == [root / "results"]
+
+
+@pytest.mark.slow
+def test_verify_writes_table_numbers_and_figures(tmp_path: Path, capsys: Shown) -> None:
+    out, names = tmp_path / "deep" / "out", ["failure-state", "ratio-remainder"]
+    assert cli.main(["verify", "--out", str(out), "--only", *names]) == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("claim", "paper", "ours", "verdict", "holds"))
+    assert "all 2 hold" in shown and "Arb" in shown
+    # Without a terminal there is no bar, and the table is wide enough for labels.
+    assert shown.startswith("┏") and "failure-state, sec:same-state-diagnostic" in shown
+    result = json.loads((out / "verify.json").read_text())
+    assert result["holds"] is True
+    assert result["versions"]["resultant"] == resultant.__version__
+    # In the order of the paper.
+    assert [check["name"] for check in result["checks"]] == names[::-1]
+    assert result["checks"][1]["details"]["values"]["A"]["paper"] == 0.04244
+    files = {f"{name}.{suffix}" for name in names for suffix in ("pdf", "png")}
+    assert {f.name for f in out.iterdir()} == files | {"verify.json"}
+
+
+def test_verify_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Shown) -> None:
+    details = {"bad": float("nan"), "far": float("inf")}
+    wrong = Check("2", False, details, name="wrong", note="a note")
+    monkeypatch.setitem(CHECKS, "wrong", lambda: wrong)
+    monkeypatch.setitem(CHECKS, "unsettled", lambda: Check("2", None, name="unsettled"))
+    call = ["verify", "--out", str(tmp_path), "--no-figures", "--only", "unsettled"]
+    assert cli.main([*call, "--strict"]) == 0
+    assert "1 of 1 not settled: unsettled" in capsys.readouterr().out
+    call += ["wrong", "leading-gain"]
+    assert cli.main([*call, "--strict"]) == 1
+    shown = capsys.readouterr().out
+    assert "1 of 3 do not hold: wrong" in shown and "a note" in shown
+    assert "1 of 3 not settled: unsettled" in shown and shown.count("not settled") == 2
+    # Without --strict a claim that does not hold is a result, not a failure.
+    assert cli.main(call) == 0
+    result = json.loads((tmp_path / "verify.json").read_text())
+    assert result["holds"] is False
+    assert result["checks"][1]["details"] == {"bad": None, "far": "inf"}
+
+
+def test_verify_refuses_before_any_work(tmp_path: Path, capsys: Shown) -> None:
+    (tmp_path / "file").write_text("")
+    other = f"to be a new folder or one of verify, got another file: {tmp_path / 'file'}\n"
+    for arguments, message in (
+        (["--out", str(tmp_path / "file")], "expected --out to be a folder, got a file"),
+        (["--only", "nothing", "--out", str(tmp_path / "new")], "got 'nothing'"),
+        # A folder with other files is not filled.
+        (["--out", str(tmp_path)], other),
+    ):
+        assert cli.main(["verify", *arguments]) == 2
+        assert message in capsys.readouterr().err
+        assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    # Figures of an interrupted call and files next to verify.json are no obstacle.
+    (tmp_path / "file").rename(tmp_path / "ratio-remainder.pdf")
+    call = ["verify", "--out", str(tmp_path), "--only", "failure-state", "--no-figures"]
+    assert cli.main(call) == 0
+    (tmp_path / "notes.txt").touch()
+    assert cli.main(call) == 0

@@ -1,4 +1,4 @@
-"""Statistics of the protocol against naive recomputations, closed forms and SciPy."""
+"""Statistics of the protocol against naive recomputations, closed forms and SciPy; verdicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 import mpmath
-import numpy as np
 import pytest
 import torch
 from scipy.stats import binom, norm, ttest_1samp, ttest_ind
@@ -17,12 +16,16 @@ from scipy.stats import binom, norm, ttest_1samp, ttest_ind
 from paper_evidence import tail
 from resultant.analysis.metrics import paired_gain
 from resultant_reproduction.calibration import over_queries
+from resultant_reproduction.claims import HEADINGS, MIXED, Claim, printed, tally, together
+from resultant_reproduction.spec import load, printed_rows
 from resultant_reproduction.value import (
     CONFIRMED,
     INCONCLUSIVE,
     NEEDS_DATA,
     NOT_REPRODUCED,
     OTHER_SIZE,
+    VERDICTS,
+    Judgement,
     Value,
     contrast,
     holm,
@@ -39,50 +42,27 @@ from resultant_reproduction.value import (
 A, B = [1.0, 2.0, 4.0, 3.5], [0.5, 0.25, 1.5]
 
 
-def test_one_arm_is_students_interval() -> None:
+def test_contrasts_are_students_interval_and_welchs_test() -> None:
     """For one arm of n runs the interval is mean ± t sd / sqrt(n), with n - 1 degrees."""
-    ours = contrast([(1.0, Value.over(A))])
-    error = stdev(A) / 2
-    assert ours.mean == fmean(A) and ours.freedom == pytest.approx(3)
-    assert ours.error == pytest.approx(error)
-    assert ours.low is not None and ours.p is not None
-    reach = (ours.mean - ours.low) / error
-    assert 2 * tail(reach, 3) == pytest.approx(0.05)
-    assert 2 * tail(ours.mean / error, 3) == pytest.approx(ours.p)
-
-
-def test_two_arms_are_welchs_test() -> None:
-    ours = contrast([(1.0, Value.over(A)), (-1.0, Value.over(B))])
     a, b = stdev(A) ** 2 / 4, stdev(B) ** 2 / 3
-    freedom = (a + b) ** 2 / (a**2 / 3 + b**2 / 2)
-    assert ours.freedom == pytest.approx(freedom)
-    assert ours.mean == pytest.approx(fmean(A) - fmean(B)) and ours.n == 7
-    assert ours.p == pytest.approx(2 * tail(ours.mean / math.sqrt(a + b), freedom))
-
-
-@pytest.mark.slow
-def test_coverage_of_a_mean_over_settings() -> None:
-    """About 95 % of the intervals over settings with unequal spreads contain the truth."""
-    random, inside = Random(0), 0
-    for _ in range(1000):
-        terms = []
-        for sd, n in ((0.5, 3), (1.0, 7), (0.2, 4)):
-            for sign in (1, -1):
-                values = [random.gauss(sign, sd) for _ in range(n)]
-                terms.append((sign / 3, Value.over(values)))
-        inside += bool(contrast(terms).contains(2.0))
-    assert 925 <= inside <= 975
-
-
-def test_printed_deviations_are_of_three_seeds() -> None:
-    own = contrast([(1.0, Value.over(A))])
+    arms = [(1.0, Value.over(A)), (-1.0, Value.over(B))]
+    welch = (a + b) ** 2 / (a**2 / 3 + b**2 / 2)
+    for terms, mean, variance, freedom in (
+        (arms[:1], fmean(A), a, 3),
+        (arms, fmean(A) - fmean(B), a + b, welch),
+    ):
+        ours, error = contrast(terms), math.sqrt(variance)
+        assert ours.mean == mean and ours.n == sum(arm.n for _, arm in terms)
+        assert ours.freedom == pytest.approx(freedom) and ours.error == pytest.approx(error)
+        assert ours.low is not None
+        assert 2 * tail((ours.mean - ours.low) / error, freedom) == pytest.approx(0.05)
+        assert ours.p == pytest.approx(2 * tail(ours.mean / error, freedom))
+    # A printed deviation is of three seeds, and a printed mean alone is exact.
     three = contrast([(1.0, Value.printed(1.0, 0.3))])
     assert three.error == pytest.approx(math.sqrt(0.03)) and three.freedom == 2
-    exact = contrast([(1.0, Value.over(A)), (-1.0, Value.printed(1.0))])
+    own, exact = contrast(arms[:1]), contrast([*arms[:1], (-1.0, Value.printed(1.0))])
     assert exact.error == own.error and exact.freedom == pytest.approx(own.freedom)
-
-
-def test_one_run_and_runs_without_spread() -> None:
+    # One run, and runs without a spread.
     single = contrast([(1.0, Value.over([1.0])), (-1.0, Value.over(A))])
     assert single.low is None and single.contains(0.0) is None and single.text(1) == "-1.6"
     same = contrast([(1.0, Value.over([2.0, 2.0]))])
@@ -95,31 +75,27 @@ def _effect(mean: float, reach: float) -> Value:
 
 
 @pytest.mark.parametrize(
-    ("mean", "printed", "verdict"),
+    ("mean", "size", "sd", "verdict"),
     [
-        (2.0, 2.5, CONFIRMED),
-        (2.0, 9.0, OTHER_SIZE),
-        (-2.0, -2.5, CONFIRMED),
-        (0.5, 1.0, INCONCLUSIVE),
-        (0.5, 3.0, NOT_REPRODUCED),
-        (0.5, -1.0, NOT_REPRODUCED),
-        (2.0, -2.5, NOT_REPRODUCED),
-        (2.0, -0.5, NOT_REPRODUCED),
+        (2.0, 2.5, None, CONFIRMED),
+        (2.0, 9.0, None, OTHER_SIZE),
+        (-2.0, -2.5, None, CONFIRMED),
+        (0.5, 1.0, None, INCONCLUSIVE),
+        (0.5, 3.0, None, NOT_REPRODUCED),
+        (0.5, -1.0, None, NOT_REPRODUCED),
+        (2.0, -2.5, None, NOT_REPRODUCED),
+        (2.0, -0.5, None, NOT_REPRODUCED),
+        # A printed deviation widens the second interval and not the first.
+        (2.0, 4.0, None, OTHER_SIZE),
+        (2.0, 4.0, 2.0, CONFIRMED),
     ],
 )
-def test_rows_of_the_protocol(mean: float, printed: float, verdict: str) -> None:
-    judged = judge_effect([(1.0, _effect(mean, 1.0))], [(1.0, Value.printed(printed))])
-    assert judged.verdict == verdict and judged.printed == printed
+def test_rows_of_the_protocol(mean: float, size: float, sd: float | None, verdict: str) -> None:
+    ours, paper = [(1.0, _effect(mean, 1.0))], Value.printed(size, sd)
+    judged = judge_effect(ours, [(1.0, paper)])
+    assert judged.verdict == verdict and judged.printed == size
     assert (judged.seeds is not None) == (verdict == INCONCLUSIVE)
-
-
-def test_the_printed_error_decides() -> None:
-    """A printed deviation widens the second interval and not the first."""
-    ours = [(1.0, _effect(2.0, 1.0))]
-    assert judge_effect(ours, [(1.0, Value.printed(4.0))]).verdict == OTHER_SIZE
-    wide = judge_effect(ours, [(1.0, Value.printed(4.0, 2.0))])
-    assert wide.verdict == CONFIRMED and wide.ours == contrast(ours)
-    assert wide.apart == contrast([*ours, (-1.0, Value.printed(4.0, 2.0))])
+    assert judged.ours == contrast(ours) and judged.apart == contrast([*ours, (-1.0, paper)])
 
 
 def test_without_runs_or_spread() -> None:
@@ -156,15 +132,12 @@ def test_numbers(printed: float | None, threshold: float | None, side: str, verd
         assert judged.apart is not None and judged.apart.mean == 2.0 - printed
 
 
-def test_seeds_of_textbooks() -> None:
+def test_seeds_of_textbooks_and_power_by_simulation() -> None:
     """Cohen's table: two arms, two-sided 5 %, power 80 %, effects in deviations."""
     terms = [(1.0, Value(0.0, 1.0, 5)), (-1.0, Value(0.0, 1.0, 5))]
     assert [seeds_needed(terms, d) for d in (0.2, 0.5, -0.8)] == [394, 64, 26]
     assert seeds_needed(terms, 0.0) is None and seeds_needed(terms, 1e-6) is None
     assert seeds_needed([(1.0, Value.over([1.0]))], 1.0) is None
-
-
-def test_power_by_simulation() -> None:
     terms = [(0.5, Value(0.0, 1.0, 4)), (-0.5, Value(0.0, 2.0, 4))]
     random, seen, n = Random(1), 0, 8
     for _ in range(1000):
@@ -176,20 +149,14 @@ def test_power_by_simulation() -> None:
 
 def test_ratio_of_variances() -> None:
     """Ends of the F interval are where the ratio would be a 2.5 % quantile."""
-    groups = [A, B]
-    variance, freedom = pooled_variance(groups)
+    variance, freedom = pooled_variance([A, B])
     assert freedom == 5
     assert variance == pytest.approx((3 * stdev(A) ** 2 + 2 * stdev(B) ** 2) / 5)
-    ratio, low, high = variance_ratio((variance, freedom), (0.5, 4))
+    ratio, *ends = variance_ratio((variance, freedom), (0.5, 4))
     assert ratio == pytest.approx(2 * variance)
-
-    def above(x: float) -> float:
-        # F > x has the regularized incomplete beta function as its probability.
-        z = 4 / (4 + 5 * x)
-        return float(mpmath.betainc(2, 2.5, 0, z, regularized=True))
-
-    ends = [above(ratio / end) for end in (low, high)]
-    assert ends == pytest.approx([0.025, 0.975])
+    # F > x has the regularized incomplete beta function as its probability.
+    above = [mpmath.betainc(2, 2.5, 0, 4 / (4 + 5 * ratio / x), regularized=True) for x in ends]
+    assert [*map(float, above)] == pytest.approx([0.025, 0.975])
 
 
 def test_holm_is_the_closed_test() -> None:
@@ -203,27 +170,27 @@ def test_holm_is_the_closed_test() -> None:
         closed = [all(rejected[s] for s in sets if i in s) for i in range(5)]
         assert [adjusted < 0.05 for adjusted in holm(p)] == closed
         kept += sum(closed)
-    assert 0 < kept < 1000
-    assert holm([]) == []
+    assert 0 < kept < 1000 and holm([]) == []
 
 
-def test_mean_over_settings_by_welch() -> None:
-    """Two settings, one of them turned, are Welch's test of their difference."""
+def test_mean_over_settings() -> None:
+    """Two settings, one of them turned, are Welch's test of their difference, and a single one is
+    the paired t test."""
     a, b = [0.3, 0.7, 0.2, 0.9, 0.4, 0.6], [-0.1, 0.25, 0.2]
-    actual = over_settings([a, [-v for v in b]])
-    assert actual is not None
-    expected: Any = ttest_ind(a, b, equal_var=False)
-    low, high = expected.confidence_interval(0.95)
-    assert actual.mean == pytest.approx((fmean(a) - fmean(b)) / 2)
-    assert actual[1:3] == (pytest.approx(low / 2), pytest.approx(high / 2))
-    assert actual.p == pytest.approx(expected.pvalue) and actual.n == 9
-    # A single setting is the paired t test, and many networks do not make one count for more.
-    alone = over_settings([a])
-    assert alone is not None
-    assert alone.p == pytest.approx(ttest_1samp(a, 0.0).pvalue)  # type: ignore[attr-defined]
+    few = ([0.3, 0.5, 0.4], [-0.2, -0.3, -0.2], [0.3, -0.2, 0.1], [1.0, 9.0])
+    expected: list[Any] = [(ttest_ind(a, b, equal_var=False), [a, [-v for v in b]])]
+    expected += [(ttest_1samp(own, 0.0), [own]) for own in (a, *few)]
+    for test, settings in expected:
+        actual, known = over_settings(settings), test.confidence_interval(0.95)
+        assert actual is not None and actual.p is not None and actual.n == sum(map(len, settings))
+        assert actual.mean == pytest.approx(fmean(map(fmean, settings)))
+        ends = [end / len(settings) for end in known]
+        assert [actual.low, actual.high] == pytest.approx(ends, rel=1e-9)
+        assert actual.p == pytest.approx(test.pvalue)
+        assert (actual.sign != 0) == (actual.p < 0.05)
+    # Many networks do not make one setting count for more.
     many = over_settings([[1.0, 1.2] * 6, [0.0, 0.2]])
-    assert many is not None and many.mean == pytest.approx(0.6)
-    assert over_settings([]) is None
+    assert many is not None and many.mean == pytest.approx(0.6) and over_settings([]) is None
     # Equal up to rounding is equal.
     alike = [100 * (0.4148 - 0.4147), 100 * (0.4132 - 0.4131), 100 * (0.4267 - 0.4266)]
     assert len({*alike}) > 1
@@ -238,40 +205,97 @@ def test_interval_over_queries_is_the_paired_one() -> None:
     result, known = over_queries(after, before), paired_gain(before, after)
     assert result[:3] == pytest.approx((known.gain, known.low, known.high), rel=1e-12)
     assert over_queries(after, before, 100.0).mean == pytest.approx(100 * known.gain)
-    assert over_queries(after, after)[:3] == (0, 0, 0) and over_queries(after, after).sign == 0
+    same = over_queries(after, after)
+    assert same[:3] == (0, 0, 0) and same.sign == 0 and same.p == 1
     # The binomial test of the queries that one rule alone has right, by its two tails.
     more, less = int((after & ~before).sum()), int((before & ~after).sum())
     assert result.p == pytest.approx(2 * binom.cdf(min(more, less), more + less, 0.5))
-    assert over_queries(after, after).p == 1
     # Cross-entropies have a normal interval and test.
     x = torch.randn(400, generator=torch.Generator().manual_seed(1)).double()
-    result, spread = (
-        over_queries(x, torch.zeros_like(x)),
-        float(x.std(correction=0)) / len(x) ** 0.5,
-    )
+    result, spread = over_queries(x, torch.zeros_like(x)), float(x.std(correction=0)) / 20
     assert result.p == pytest.approx(2 * norm.sf(abs(result.mean) / spread))
     assert result.high == pytest.approx(result.mean + norm.ppf(0.975) * spread)
-
-
-def test_few_hits_are_tested_exactly() -> None:
-    """Four queries of 10,000 that turn one way: the normal interval leaves zero out, the exact test
-    does not reject, and counts; six do."""
+    # Four queries of 10,000 that turn one way: the normal interval leaves zero out, the exact test
+    # does not reject, and counts; six do.
     before = torch.zeros(10_000, dtype=torch.bool)
     for turned, sign in ((4, 0), (6, 1)):
-        after = before.clone()
-        after[:turned] = True
+        after = torch.arange(10_000) < turned
         up, down = over_queries(after, before, 100.0), over_queries(before, after, 100.0)
         assert up.p == down.p == pytest.approx(2 * 0.5**turned)
-        assert up.low is not None and up.low > 0
-        assert (up.sign, down.sign) == (sign, -sign)
+        assert up.low is not None and up.low > 0 and (up.sign, down.sign) == (sign, -sign)
 
 
-@pytest.mark.parametrize("steps", [(0.3, 0.5, 0.4), (-0.2, -0.3, -0.2), (0.3, -0.2, 0.1), (1, 9)])
-def test_interval_over_seeds_is_the_paired_t_test(steps: tuple[float, ...]) -> None:
-    result = over_settings([steps])
-    assert result is not None and result.p is not None
-    assert (result.sign != 0) == (result.p < 0.05)
-    # Student's quantiles of one and two degrees of freedom have a closed form.
-    t = np.tan(0.475 * np.pi) if len(steps) == 2 else 0.95 * np.sqrt(2 / (1 - 0.95**2))
-    reach = t * np.std(steps, ddof=1) / np.sqrt(len(steps))
-    assert result.high == pytest.approx(np.mean(steps) + reach, rel=1e-9)
+@pytest.mark.slow
+def test_claims_are_complete(judged: dict[str, Claim]) -> None:
+    questions = [question["name"] for question in load("claims")["question"]]
+    assert 40 <= len(judged) <= 60 and len(questions) == 8
+    for name, claim in judged.items():
+        assert claim.entry["question"] in questions, name
+        assert claim.judgement.verdict in VERDICTS, name
+        assert len(claim.row()) == len(HEADINGS) and all(claim.row()), name
+    assert {question["claim"] for question in load("claims")["question"]} <= set(judged)
+
+
+CLAIMS = {entry["name"]: entry for entry in load("claims")["claim"]}
+
+
+def _changes(prior: str, first: int) -> list[float]:
+    """Pure Angular at beta 0 less ProCo at IF 50 and 100, two columns of the control tables."""
+    changes = []
+    for imbalance in (50, 100):
+        rows = {tuple(row[:2]): row[2:] for row in printed_rows(f"c10-if{imbalance}-{prior}")}
+        after, before = rows["Pure Angular", "0"], rows["ProCo", "1"]
+        changes += [float(after[i]) - float(before[i]) for i in (first, first + 1)]
+    return changes
+
+
+def test_printed_numbers_follow_from_the_tables() -> None:
+    uniform, frequency, joint = _changes("u", 0), _changes("f", 0), _changes("u", 2)
+    for name, own in (("prior-matters", frequency), ("objective-matters", joint)):
+        less = [a - b for a, b in zip(own, uniform, strict=True)]
+        assert CLAIMS[name]["printed"] == pytest.approx(less)
+    changes = [float(row[-1]) for row in printed_rows("joint-fc")[:-1]]
+    mixed = fmean(v for v in changes if v > 0) - fmean(v for v in changes if v < 0)
+    assert CLAIMS["joint-mixed"]["printed"] == pytest.approx(mixed, abs=1e-4)
+    rows = [row for row in printed_rows("cosine-diagnostics") if row[0].startswith("CIFAR-100")]
+    shares = [100 * float(row[3]) / float(row[2]) for row in rows if row[1] == "Encoder"]
+    assert CLAIMS["low-margin"]["printed"] == pytest.approx(shares, abs=1e-4)
+    last = load("printed/figures")["training-gain"]["last"]
+    for name, key in (("power-applied-gain", "applied_gain_sd"), ("power-native-gain", "gain_sd")):
+        _, reduced, increased = map(float, last[key])
+        assert CLAIMS[name]["printed"] == pytest.approx(increased - reduced)
+    # The mean of a printed column over the conditions of the claim.
+    assert printed(CLAIMS["frozen-cifar100-encoder"]) == pytest.approx((3.63 + 4.39 + 4.82) / 3)
+    assert printed(CLAIMS["frozen-cifar10"]) == pytest.approx(-(0.75 + 0.14 + 0.74 + 0.23) / 4)
+
+
+def claim(verdict: str, **entry: object) -> Claim:
+    return Claim({"kind": "number", **entry}, Judgement(verdict), "", "", "")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "row"),
+    [
+        ([CONFIRMED, CONFIRMED, INCONCLUSIVE], CONFIRMED),
+        ([CONFIRMED, OTHER_SIZE, NEEDS_DATA], OTHER_SIZE),
+        ([NOT_REPRODUCED, INCONCLUSIVE], NOT_REPRODUCED),
+        ([OTHER_SIZE, NOT_REPRODUCED], MIXED),
+        ([INCONCLUSIVE, NEEDS_DATA], INCONCLUSIVE),
+        ([NEEDS_DATA, NEEDS_DATA], NEEDS_DATA),
+    ],
+)
+def test_the_verdict_of_a_row_follows_from_its_claims(verdicts: list[str], row: str) -> None:
+    claims = [claim(verdict) for verdict in verdicts]
+    assert together(claims) == row
+    # A variant is shown, and counts nowhere.
+    variant = claim(NOT_REPRODUCED, variant_of="another")
+    assert together([*claims, variant]) == row and "not reproduced" not in tally([variant])
+
+
+def test_an_interval_on_both_sides_of_the_threshold_confirms_nothing() -> None:
+    entry = {"kind": "number", "printed": 32.2, "threshold": 10.0}
+    for values, uninformative in (((-40.0, 110.0), True), ((32.0, 32.5), False)):
+        own = Claim(entry, judge_number([(1.0, Value.over(values))], 32.2, 10.0), "", "", "")
+        assert own.judgement.verdict == CONFIRMED and own.uninformative is uninformative
+        assert ("uninformative" in own.verdict) is uninformative
+        assert together([own]) == (INCONCLUSIVE if uninformative else CONFIRMED)

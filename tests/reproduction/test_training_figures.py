@@ -1,0 +1,208 @@
+"""Maps of changes, trajectories and the power family, from artificial records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paper_evidence import angular_training, probed
+from resultant_reproduction import ARTEFACTS, Evidence, Records, controls
+from resultant_reproduction.historical import POLICIES, increment_errors, increment_plane
+from resultant_reproduction.plan import controlled, official
+from resultant_reproduction.spec import Outcome
+from training_records import record
+
+
+def computed(name: str, records: list[dict[str, Any]]) -> tuple[Outcome, str, dict[Any, str]]:
+    """The outcome of an artefact of given records, its status, and its cells."""
+    outcome = ARTEFACTS[name].compute(Evidence(Records(records)))
+    cells = {(c.row, c.column): c.content() for c in outcome.cells}
+    return outcome, ARTEFACTS[name].status(outcome), cells
+
+
+def axes(outcome: Outcome) -> Any:
+    assert outcome.draw is not None
+    return outcome.draw().axes
+
+
+def test_maps_pair_seeds() -> None:
+    """A policy of one seed is compared with the native run of that seed, not with all of them."""
+    config, records = controls.control_config("c10-if100-f", "contrastive"), []
+    for *run, value in (
+        ("native", 0.0, 0, 0.8),
+        ("native", 0.0, 1, 0.9),
+        ("angular", 0.5, 0, 0.81),
+    ):
+        spaces = {space: {"accuracy": value} for space in ("encoder", "projection")}
+        records.append(record(config, *run, probes={"balanced": spaces}))
+    outcome, status, cells = computed("c10-pure-complete", records)
+    assert outcome.notes == [
+        "2 of 84 changes have records, of 1 seed each; 2 of 2 have the printed sign. Mean and sd "
+        "over these 2 changes, which share their ProCo networks: +1.00 ± 0.00 points, +0.26 ± 0.16 "
+        "printed."
+    ]
+    assert computed("c10-pure-complete", [])[0].notes == []
+    _, changes = controls.compare_controls("c10-if100-f", Evidence(Records(records)))
+    known = {(c.row, c.what): c for c in changes}
+    assert known["Pure Angular 0.5", "contrastive E"].differences == pytest.approx((1.0,))
+    assert len(cells) == 84 and {k: v for k, v in cells.items() if "no record" not in v} == {
+        ("IF100-F E", "Pure Angular 0.5"): "+0.37 / +1.00 [1]",
+        ("IF100-F P", "Pure Angular 0.5"): "+0.14 / +1.00 [1]",
+    }
+    assert status == "partly rerun (2 of 84)"
+
+
+def test_trajectories_are_drawn_and_described() -> None:
+    records = []
+    for objective, rule, beta, seed, more in (
+        ("contrastive", "native", 0.0, 0, 0.0),
+        ("contrastive", "angular", 0.5, 0, 0.0),
+        ("contrastive", "angular", 0.5, 1, 0.5),
+        ("joint", "temperature", 0.0, 0, 1.0),
+    ):
+        facts = {"epoch": [1, 100, 200], "intercept_drift": [0.0, None, 0.25 + more]}
+        facts["gradient_error"] = [2.0, 3.0, 4.0 + more]
+        config = controls.control_config("c10-if50-u", objective)
+        records.append(record(config, rule, beta, seed, trajectory=facts))
+    assert computed("c10-trajectory", [])[1] == "not run yet"
+    outcome, status, cells = computed("c10-trajectory", records)
+    # Of seven policies and two objectives.
+    assert status == "partly rerun (3 of 14)" and len(cells) == 28
+    assert cells["native", "contrastive, gradient error (%)"] == "4.000 [1]"
+    assert cells["angular 0.5", "contrastive, mean |intercept drift|"] == "0.500 ± 0.354 [2]"
+    assert cells["temperature 0", "joint, gradient error (%)"] == "5.000 [1]"
+    assert cells["temperature 0", "contrastive, gradient error (%)"] == "no record"
+    assert "native seed 0; temperature 0 none;" in outcome.notes[0]
+    assert outcome.notes[0].endswith("angular 0 none; angular 0.5 seeds 0, 1.")
+    panels = axes(outcome)
+    titles = [ax.get_title(loc="left") for ax in panels]
+    assert titles == ["(a) contrastive", "(b) contrastive", "(c) joint", "(d) joint"]
+    assert [len(ax.lines) for ax in panels] == [2, 2, 1, 1]
+    # The mean over seeds, without the epoch that has no number.
+    assert panels[0].lines[1].get_xydata().tolist() == [[1, 0], [200, 0.5]]
+    assert panels[3].lines[0].get_xydata().tolist() == [[1, 2], [100, 3], [200, 5]]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "ours", "fewer"),
+    [
+        (1, "60.00 [1 of 3]", ", 2 with fewer seeds than planned"),
+        (2, "60.50 ± 0.71 [2 of 3]", ", 2 with fewer seeds than planned"),
+        (6, "62.50 ± 1.87 [6]", ""),
+    ],
+)
+def test_fewer_and_more_seeds_than_planned(seeds: int, ours: str, fewer: str) -> None:
+    config = controlled("cifar10", 100)
+    records = [probed(config, "native", seed, 0.6 + 0.01 * seed) for seed in range(seeds)]
+    outcome = angular_training(Records(records))
+    cells = {(c.row, c.column): c for c in outcome.cells}
+    cell = cells["CIFAR-10 / 100, Encoder", "ProCo"]
+    assert cell.partial == bool(fewer) and cell.content() == f"68.24 ± 0.16 / {ours}"
+    status = ARTEFACTS["angular-training"].status(outcome)
+    assert status.startswith(f"partly rerun (2 of 70{fewer}; 10 need")
+
+
+CONFIG = official("cifar100", 100, family="power")
+PLANE = {
+    "share": 0.99,
+    "reduced": {"exact": [-1.0, 0.1], "leading": [-1.1, 0.0]},
+    "increased": {"exact": [2.0, 0.2], "leading": [2.2, 0.1]},
+}
+
+
+def followed(
+    policy: str, seed: int = 0, *, epochs: bool = True, more: float = 0.0
+) -> dict[str, Any]:
+    """A record of the power family with or without increments over epochs, ``more`` than those of
+    others."""
+    trajectory: dict[str, Any] = {"epoch": [1, 100, 200], "gain_sd": [0.1, 0.2, 0.3]}
+    trajectory["applied_gain_sd"] = [v + more for v in (0.2, 0.3, 0.4)]
+    trajectory["gradient_error"] = [4.0, 5.0, 6.0]
+    if epochs:
+        errors = [{"reduced": e + more, "increased": e + more + 1} for e in (7.0, 8.0)]
+        trajectory["increment_error"] = [None, *errors]
+        trajectory["mean_increment_error"] = [None, *[{"reduced": 9.0, "increased": 9.0}] * 2]
+        trajectory["increment_plane"] = [None, PLANE, {**PLANE, "share": 0.98}]
+    last = {"applied_gain_sd": 0.4, "gain_sd": 0.3, "gradient_error": 6.0}
+    last |= {"mean_gradient_error": 9.0} if epochs else {}
+    return record(CONFIG, *POLICIES[policy], seed, last=last, trajectory=trajectory)
+
+
+def every(*seeds: int, **others: Any) -> list[dict[str, Any]]:
+    return [followed(policy, seed, **others) for seed in seeds for policy in POLICIES]
+
+
+def test_increments_over_epochs() -> None:
+    full, none = (followed("ProCo", epochs=epochs) for epochs in (True, False))
+    result = increment_errors({0: full, 1: none, 2: followed("ProCo", 2, more=0.5)})
+    assert result["reduced"] == ({100: [7.0, 7.5], 200: [8.0, 8.5]}, (0, 2))
+    assert result["increased"].values[200] == [9.0, 9.5] and result["increased"].at(1) is None
+    assert increment_errors({0: none}) == {} == increment_errors({0: {}})
+    assert increment_plane({1: none, 2: full}) == (2, 200, {**PLANE, "share": 0.98})
+    assert increment_plane({0: none}) is None is increment_plane({0: {}})
+
+
+def test_training_gain_is_drawn() -> None:
+    outcome, status, _ = computed("training-gain", every(0, 1, 2))
+    gains, errors, plane = panels = axes(outcome)
+    assert status == "rerun" and not any("no record" in ax.get_title(loc="left") for ax in panels)
+    # Applied and native dispersion of three states, and twice the printed numbers of the last epoch
+    # after an entry of the legend; three states, two interventions of each and the printed range;
+    # twice an entry and two increments of the first.
+    assert [len(ax.lines) for ax in panels] == [6 + 8, 3 + 6 + 1, 6]
+    assert [line.get_ydata()[0] for line in gains.lines[7:10]] == [0.630, 0.684, 0.648]
+    assert [line.get_ydata()[0] for line in gains.lines[11:]] == [0.630, 0.349, 0.948]
+    *states, reduced, increased = errors.lines[:5]
+    assert {line.get_linestyle() for line in states} == {"-", "--", ":"}
+    assert reduced.get_xydata().tolist() == [[100, 7], [200, 8]]
+    assert increased.get_xydata().tolist() == [[100, 8], [200, 9]]
+    assert reduced.get_color() != increased.get_color()
+    assert errors.lines[-1].get_xydata().tolist() == [[200, 8.82], [200, 10.18]]
+    for kind, first in (("exact", 1), ("leading", 4)):
+        ends = [line.get_xydata()[-1].tolist() for line in plane.lines[first : first + 2]]
+        assert ends == [PLANE[name][kind] for name in ("reduced", "increased")]
+    assert [line.get_linestyle() for line in plane.lines] == ["-"] * 3 + ["--"] * 3
+    assert plane.get_xlabel() == "first axis; ProCo, seed 0, epoch 200"
+    assert "Lines: seeds 0, 1, 2;" in outcome.notes[0]
+    assert outcome.notes[1].startswith("(c) One network, ProCo of seed 0 at epoch 200: 98.00 % of")
+    # An empty panel says that it is empty.
+    outcome, status, _ = computed("training-gain", every(0, 1, 2, epochs=False))
+    panels = axes(outcome)
+    assert status == "partly rerun (12 of 19)" and [len(ax.lines) for ax in panels] == [14, 1, 0]
+    assert [ax.get_title(loc="left")[4:] for ax in panels].count("no record") == 2
+    outcome, status, _ = computed("training-gain", [])
+    assert status == "not run yet" and outcome.draw is None
+
+
+def readouts(*reduced: float) -> list[dict[str, Any]]:
+    """Long-tail probes of the encoder, one per seed: ProCo, and networks at given differences
+    (points)."""
+    records = []
+    for seed, step in enumerate(reduced):
+        for policy, value in (("ProCo", 0.5), ("Reduced gain disparity", 0.5 + step / 100)):
+            own = {"long_tail": {"encoder": {"accuracy": value + 0.01 * seed}}}
+            records.append(record(CONFIG, *POLICIES[policy], seed, probes=own))
+    return records
+
+
+def test_common_readouts_are_tested() -> None:
+    outcome, status, cells = computed("common-readouts", readouts(1.0, 1.1))
+    assert status == "partly rerun (1 of 8, 2 with fewer seeds than planned)"
+    place = "CIFAR-100 / 100, {}", "long-tail encoder"
+    assert len(cells) == 4 * 12
+    assert cells[place[0].format("ProCo"), place[1]] == "50.50 ± 0.71 [2 of 3]"
+    assert cells[place[0].format("Increased gain disparity"), place[1]] == "no record"
+    (change,) = outcome.changes
+    assert (change.row, change.what) == ("long-tail encoder", "Reduced gain disparity - ProCo")
+    assert change.differences == pytest.approx((1.0, 1.1)) and change.verdict == "–"
+    # The only row that is drawn: the mean with Student's interval of two seeds.
+    reduced, increased = (ax.lines for ax in axes(outcome))
+    ends, mean = (line.get_xdata() for line in reduced[1:3])
+    reach = np.tan(0.475 * np.pi) * 0.05
+    assert mean == pytest.approx([1.05]) and ends == pytest.approx([1.05 - reach, 1.05 + reach])
+    assert len(reduced) == 4 and len(increased) == 1
+    assert computed("common-readouts", readouts(1.0, 1.1, 1.2))[1] == "partly rerun (1 of 8)"
+    outcome, status, _ = computed("common-readouts", [])
+    assert status == "not run yet" and outcome.draw is None
