@@ -1,4 +1,4 @@
-"""Frozen summaries, and rules with a fitted scale against plain loops and stored numbers."""
+"""Frozen summaries, and rules with a fitted scale or temperature against plain computations."""
 
 from __future__ import annotations
 
@@ -6,63 +6,59 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-from frozen_data import features, scores
+from frozen_data import features, log_softmax, scores
 from resultant.analysis import FrozenSpace, analyze_space
+from resultant.classes.realization import class_scores
+from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.em import Components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence
 from resultant_reproduction.calibration import FITS, calibrate, halves, judge
+from resultant_reproduction.plan import BOTH
 from resultant_reproduction.records import packaged_json
 from resultant_reproduction.summarize import BETAS, QUESTIONS, summaries, summarize
+from resultant_reproduction.tuned import SHARED, TEMPERATURES, tuned
 
 
 def naive(space: FrozenSpace, rule: str) -> dict[str, float]:
-    """Accuracy, cross-entropies, scale and calibration error, row by row."""
-    seen: dict[int, int] = {}
-    fitting, judging = [], []
-    for i, label in enumerate(space.test_labels.tolist()):
-        (judging if seen.get(label, 0) % 2 else fitting).append(i)
-        seen[label] = seen.get(label, 0) + 1
-    s = scores(space, rule, 0.0, 0.0, space.test[:])
-    labels = space.test_labels.tolist()
+    """Accuracy, cross-entropies, scale and calibration error of every other query of a class, the
+    scale by golden section from the others."""
+    s, labels = scores(space, rule, 0.0, 0.0, space.test[:]), space.test_labels.numpy()
+    half = np.array([(labels[:i] == label).sum() % 2 for i, label in enumerate(labels)])
 
-    def entropy(i: int, scale: float) -> float:
-        top = max(scale * v for v in s[i])
-        total = sum(math.exp(scale * v - top) for v in s[i])
-        return math.log(total) + top - scale * s[i][labels[i]]
+    def entropies(scale: float, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the labels, and the means over all classes, of a half."""
+        losses = -log_softmax(scale * s)
+        return losses[np.arange(len(labels)), labels][half == k], losses.mean(1)[half == k]
 
     def loss(scale: float) -> float:
         """Cross-entropy with a little of every class, as the fit has it."""
-        smooth = 1 / (len(fitting) + 1)
-        rows = []
-        for i in fitting:
-            own = entropy(i, scale)
-            every = own + scale * (s[i][labels[i]] - sum(s[i]) / len(s[i]))
-            rows.append((1 - smooth) * own + smooth * every)
-        return sum(rows) / len(rows)
+        own, every = entropies(scale, 0)
+        return float(np.mean(own + (every - own) / (len(own) + 1)))
 
-    # Golden section in the logarithm of the scale.
     low, high = math.log(1e-3), math.log(1e3)
     for _ in range(80):
         a, b = high - 0.618 * (high - low), low + 0.618 * (high - low)
         low, high = (low, b) if loss(math.exp(a)) < loss(math.exp(b)) else (a, high)
     scale = math.exp((low + high) / 2)
-    right = [max(range(len(s[i])), key=lambda c: s[i][c]) == labels[i] for i in judging]
+    right = (s.argmax(1) == labels)[half == 1]
     bins: dict[int, float] = {}
-    for i, hit in zip(judging, right, strict=True):
-        top = max(scale * v for v in s[i])
-        confidence = 1 / sum(math.exp(scale * v - top) for v in s[i])
+    confidences = np.exp(log_softmax(scale * s).max(1))[half == 1]
+    for confidence, hit in zip(confidences, right, strict=True):
         k = min(14, math.ceil(15 * confidence) - 1)
         bins[k] = bins.get(k, 0.0) + hit - confidence
     return {
-        "accuracy": sum(right) / len(right),
-        "nll": sum(entropy(i, scale) for i in judging) / len(judging),
-        "raw_nll": sum(entropy(i, 1.0) for i in judging) / len(judging),
+        "accuracy": right.mean(),
+        "nll": entropies(scale, 1)[0].mean(),
+        "raw_nll": entropies(1.0, 1)[0].mean(),
         "scale": scale,
-        "error": sum(map(abs, bins.values())) / len(judging),
+        "error": sum(map(abs, bins.values())) / len(right),
     }
 
 
@@ -76,12 +72,9 @@ def space() -> FrozenSpace:
 
 def test_a_class_without_concentration_has_no_temperature() -> None:
     """Held-out rows of one class point away from it: rules with a temperature are left out."""
-    (x, y), (q, labels) = (
-        features(torch.tensor([30, 30, 30])),
-        features(torch.full((3,), 6), seed=1),
-    )
+    train, (q, labels) = features(torch.full((3,), 30)), features(torch.full((3,), 6), seed=1)
     q = torch.where((labels == 1)[:, None], -q, q)
-    space = FrozenSpace.fit(x, y, q, labels, dtype=torch.float64, estimator="proco")
+    space = FrozenSpace.fit(*train, q, labels, dtype=torch.float64, estimator="proco")
     numbers = calibrate(space)
     assert set(numbers["held-out"]["rules"]) == {"native", "angular", "cosine"}
     assert "temperature" in numbers["proco"]["rules"]
@@ -97,11 +90,10 @@ def test_rules_by_plain_loops(
     rule: str, space: FrozenSpace, numbers: dict[str, dict[str, Any]]
 ) -> None:
     expected, actual = naive(space, rule), numbers["proco"]["rules"][rule]
-    assert actual["accuracy"] == pytest.approx(expected["accuracy"])
-    assert actual["raw_nll"] == pytest.approx(expected["raw_nll"], rel=1e-9)
-    assert actual["nll"] == pytest.approx(expected["nll"], rel=1e-3)
-    assert actual["scale"] == pytest.approx(expected["scale"], rel=1e-3)
-    assert actual["error"] == pytest.approx(expected["error"], abs=2e-3)
+    close: dict[str, Any] = {"accuracy": {}, "raw_nll": {"rel": 1e-9}, "nll": {"rel": 1e-3}}
+    close |= {"scale": {"rel": 1e-3}, "error": {"abs": 2e-3}}
+    for name, tolerance in close.items():
+        assert actual[name] == pytest.approx(expected[name], **tolerance), name
 
 
 def test_every_fit(space: FrozenSpace, numbers: dict[str, dict[str, Any]]) -> None:
@@ -133,15 +125,10 @@ def test_stored_numbers(evidence: Evidence) -> None:
 @pytest.mark.slow
 def test_summaries() -> None:
     """The summary says what the analysis does, in types that JSON has."""
-    generator = torch.Generator().manual_seed(0)
-    centres = torch.randn(6, 12, generator=generator)
-    labels, queries = torch.arange(240) % 6, torch.arange(90) % 6
-    train, test = (
-        centres[y] + 0.7 * torch.randn(len(y), 12, generator=generator) for y in (labels, queries)
-    )
-    result = summaries(train, labels, test, queries)["mle"]
+    rows = *features(torch.full((6,), 40)), *features(torch.full((6,), 15), seed=1)
+    result = summaries(*rows)["mle"]
     assert json.loads(json.dumps(result, allow_nan=False)) == result
-    space = FrozenSpace.fit(train, labels, test, queries, estimator="mle")
+    space = FrozenSpace.fit(*rows, estimator="mle")
     a = analyze_space(space, QUESTIONS, betas=BETAS)
     assert a.grid and a.cosine and a.gradients and a.boundaries and a.margins
     assert result["accuracy"]["angular"] == a.grid.point("angular").accuracy
@@ -156,3 +143,51 @@ def test_summaries() -> None:
     assert sum(errors) / len(errors) == pytest.approx(leading.mean_absolute_degrees, abs=1e-3)
     assert result["margins"]["coverage"] == a.margins.coverage
     assert set(summarize(analyze_space(space, ()))) == {"tau", "estimator"}
+
+
+def by_temperature(
+    x: Tensor, y: Tensor, queries: Tensor, labels: Tensor, rule: str
+) -> tuple[tuple[list[Any], list[Any]], list[Any]]:
+    """Accuracies of both halves and folds by temperature, with a fit per decision."""
+
+    def decide(keep: Tensor, z: Tensor, tau: float) -> int:
+        statistics = ClassStatistics(int(y.max()) + 1, x.shape[1])
+        statistics.update(x[keep], y[keep])
+        return int(class_scores(z[None], statistics.state("proco"), tau, rule).argmax())
+
+    place = [int((labels[:i] == labels[i]).sum()) for i in range(len(labels))]
+    fold = [int((y[:i] == y[i]).sum()) % 5 for i in range(len(y))]
+    counts = torch.bincount(y)
+    halves: tuple[list[Any], list[Any]] = ([], [])
+    folds = []
+    everything = torch.ones(len(y), dtype=torch.bool)
+    for tau in TEMPERATURES:
+        right = [decide(everything, z, tau) == c for z, c in zip(queries, labels, strict=True)]
+        for k in (0, 1):
+            halves[k].append(np.mean([r for r, p in zip(right, place, strict=True) if p % 2 == k]))
+        by_class: dict[int, list[bool]] = {}
+        for i, c in enumerate(y.tolist()):
+            if counts[c] > 1:
+                keep = torch.tensor([f != fold[i] or counts[y[j]] == 1 for j, f in enumerate(fold)])
+                by_class.setdefault(c, []).append(decide(keep, x[i], tau) == c)
+        folds.append(np.mean([np.mean(own) for own in by_class.values()]))
+    return halves, folds
+
+
+def test_temperatures_are_chosen_as_the_protocol_says() -> None:
+    torch.manual_seed(0)
+    y = torch.tensor([0] * 12 + [1] * 7 + [2] * 6 + [3])
+    labels = torch.arange(4).repeat_interleave(7)
+    centres = F.normalize(torch.randn(4, 5, dtype=torch.float64), dim=1)
+    x, queries = (F.normalize(centres[c] + 0.5 * torch.randn(len(c), 5)) for c in (y, labels))
+    found = tuned(x, y, queries, labels)
+    for rule in BOTH:
+        (first, second), folds = by_temperature(x, y, queries, labels, rule)
+        for name, curve in (("first", first), ("second", second), ("folds", folds)):
+            assert np.allclose(found[rule]["curves"][name], curve, rtol=0, atol=1e-12)
+        a, b, c = (int(np.argmax(np.round(own, 12))) for own in (first, second, folds))
+        assert found[rule]["temperatures"] == [TEMPERATURES[i] for i in (a, b, c)]
+        assert np.isclose(found[rule]["halves"], (first[b] + second[a]) / 2)
+        assert np.isclose(found[rule]["folds"], (first[c] + second[c]) / 2)
+        shared = TEMPERATURES.index(SHARED)
+        assert np.isclose(found[rule]["shared"], (first[shared] + second[shared]) / 2)

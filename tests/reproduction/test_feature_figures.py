@@ -18,43 +18,21 @@ from resultant_reproduction.evidence import PACKAGED, packaged, trained_as
 from resultant_reproduction.feature_figures import boundary_means, closest_pair, margin_means
 from training_records import record
 
-NAN = float("nan")
-
-
-def pair(kinds: str, cosines: list[float], shifts: list[float]) -> int:
-    kind, cosine, shift = tuple(kinds.split()), torch.tensor(cosines), torch.tensor(shifts)
-    result: Any = SimpleNamespace(kind=kind, cosine=cosine, shift_degrees=shift)
-    return closest_pair(SimpleNamespace(boundaries=result))  # type: ignore[arg-type]
+NAN, CIFAR_10 = float("nan"), trained_as("CIFAR-10 / 100")
 
 
 def test_the_pair_that_is_drawn() -> None:
     """The closest head and tail with boundaries to draw, however far they move."""
-    cosines = [0.9, 0.7, 0.8, 0.6]
-    assert pair("HH HT HT TT", cosines, [9.0, 8.0, 0.1, 7.0]) == 2
-    assert pair("HH HT HT TT", cosines, [9.0, 8.0, NAN, 7.0]) == 1
-    assert pair("HH HT HT TT", cosines, [NAN, NAN, NAN, 7.0]) == 3
-    assert pair("HH MM TT TT", cosines, [0.0, 8.0, 1.0, 7.0]) == 0
-    assert pair("HH HT HT TT", cosines, [NAN] * 4) == 0
-
-
-def displaced(mae: float, pairs: int) -> dict[str, Any]:
-    """Return the part of a frozen summary that the caption of fig:main-boundaries reads."""
-    return {"boundaries": {"joint_leading": {"mae": mae, "comparable": pairs}}}
-
-
-def test_data_sets_that_the_paper_names_are_counted() -> None:
-    """The paper names CIFAR-100 for fig:finite-sample, and no dataset for two figures."""
-    evidence = Evidence(Records())
-    counted = {name: ARTEFACTS[name].compute(evidence) for name in ARTEFACTS if name in STATUS}
-    assert {name: ARTEFACTS[name].status(o) for name, o in counted.items()} == STATUS
-
-
-STATUS = {
-    "gain-discovery": "partly rerun (1 of 3; 2 need data we may not ship)",
-    "finite-sample": "rerun",
-    "real-scope-app": "rerun",
-    "real-margin-app": "rerun",
-}
+    for kinds, shifts, drawn in (
+        ("HH HT HT TT", [9.0, 8.0, 0.1, 7.0], 2),
+        ("HH HT HT TT", [9.0, 8.0, NAN, 7.0], 1),
+        ("HH HT HT TT", [NAN, NAN, NAN, 7.0], 3),
+        ("HH MM TT TT", [0.0, 8.0, 1.0, 7.0], 0),
+        ("HH HT HT TT", [NAN] * 4, 0),
+    ):
+        pairs: Any = SimpleNamespace(kind=kinds.split(), cosine=torch.tensor([0.9, 0.7, 0.8, 0.6]))
+        pairs.shift_degrees = torch.tensor(shifts)
+        assert closest_pair(SimpleNamespace(boundaries=pairs)) == drawn  # type: ignore[arg-type]
 
 
 def test_gains_of_the_packaged_network() -> None:
@@ -70,38 +48,33 @@ def test_gains_of_the_packaged_network() -> None:
             p = x.shape[1]
             kappa = p * R / (1 - R * R)
             gain = ive(p / 2, kappa) / ive(p / 2 - 1, kappa) / 0.1
-            row = f"CIFAR-100-LT, {space.capitalize()}"
             expected = {"least": gain.min(), "mean": gain.mean(), "largest": gain.max()}
-            expected["standard deviation"] = gain.std()
-            assert {column: cells.pop((row, column)) for column in expected} == {
-                column: f"{value:.2f}" for column, value in expected.items()
-            }
+            for column, value in (expected | {"standard deviation": gain.std()}).items():
+                row = f"CIFAR-100-LT, {space.capitalize()}"
+                assert cells.pop((row, column)) == f"{value:.2f}"
     assert not cells
 
 
 def test_the_caption_of_boundaries() -> None:
     """All four data sets are counted, CIFAR-10 from records alone."""
-    figure, evidence = ARTEFACTS["main-boundaries"], Evidence(Records())
-
-    def text() -> tuple[dict[tuple[str, str], str], str]:
-        outcome = figure.compute(evidence)
-        return {(c.row, c.column[:3]): c.content() for c in outcome.cells}, figure.status(outcome)
-
-    cells, status = text()
-    assert cells["CIFAR-10 / 100", "MAE"] == "0.0116 / no record"
-    assert cells["ImageNet-LT", "pai"] == "52 of 60 / not shipped"
-    assert status.startswith("partly rerun (2 of 8, 2 with fewer seeds than planned; 4 need data")
-    config = trained_as("CIFAR-10 / 100")
-    evidence.records = Records(
-        [
-            record(config, "native", 0.0, seed, analysis={"projection": {"proco": displaced(*of)}})
-            for seed, of in enumerate(((0.01, 45), (0.012, 45), (0.014, 44)))
-        ]
-    )
-    cells, status = text()
-    assert cells["CIFAR-10 / 100", "MAE"] == "0.0116 / 0.0120 ± 0.0020 [3]"
-    assert cells["CIFAR-10 / 100", "pai"] == "45 of 45 / 44.7 ± 0.6 [3]"
-    assert status.startswith("partly rerun (4 of 8")
+    kept = [
+        {"boundaries": {"joint_leading": {"mae": mae, "comparable": pairs}}}
+        for mae, pairs in ((0.01, 45), (0.012, 45), (0.014, 44))
+    ]
+    records = [
+        record(CIFAR_10, "native", 0.0, seed, analysis={"projection": {"proco": own}})
+        for seed, own in enumerate(kept)
+    ]
+    for own, mae, pairs, status in (
+        ([], "no record", "no record", "2 of 8, 2 with fewer seeds than planned; 4 need data"),
+        (records, "0.0120 ± 0.0020 [3]", "44.7 ± 0.6 [3]", "4 of 8"),
+    ):
+        outcome = (figure := ARTEFACTS["main-boundaries"]).compute(Evidence(Records(own)))
+        cells = {(c.row, c.column[:3]): c.content() for c in outcome.cells}
+        assert cells["CIFAR-10 / 100", "MAE"] == f"0.0116 / {mae}"
+        assert cells["CIFAR-10 / 100", "pai"] == f"45 of 45 / {pairs}"
+        assert cells["ImageNet-LT", "pai"] == "52 of 60 / not shipped"
+        assert figure.status(outcome).startswith(f"partly rerun ({status}")
 
 
 def test_both_linear_means_of_margins() -> None:
@@ -126,10 +99,8 @@ def test_both_linear_means_of_margins() -> None:
         shown.append([f"{100 * v:.2f}" for v in torch.cat(signs, 1).double().mean(1).tolist()])
     assert shown == [["98.90", "97.85"], ["99.93", "99.88"]]
     text = margin_means(evidence, {"CIFAR-100-LT": PACKAGED})
-    for what, printed, own in zip(
-        ("directions", "covered"), ("98.63", "97.57"), zip(*shown, strict=True), strict=True
-    ):
-        assert f"| CIFAR-100-LT: {what} (%) | {printed} | {' | '.join(own)} |" in text
+    assert "| CIFAR-100-LT: directions (%) | 98.63 | 98.90 | 99.93 |" in text
+    assert "| CIFAR-100-LT: covered (%) | 97.57 | 97.85 | 99.88 |" in text
     assert "| CIFAR-100-LT: covered and wrong | 0 | 0 of 12,000 | 0 of 12,000 |" in text
 
 

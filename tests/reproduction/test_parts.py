@@ -79,34 +79,15 @@ def network(realization: str, kappa: float, seed: int = 0, **more: Any) -> Any:
     return record(config, realization, 0.0, seed, last={"kappa_min": kappa}, **more)
 
 
-def networks(seed: int = 0) -> list[dict[str, Any]]:
-    return [network("native", 86.0, seed), network("temperature", 5.4, seed)]
-
-
-def ended(
-    loss: float, classes: int, after: float, accuracy: float = 0.36, target: float = 7.2
-) -> dict[str, Any]:
-    losses = {"native": 2.2, "temperature": loss, "preserve": 2.1, "angular": 2.1}
-    distinct = {"native": 90, "temperature": classes, "preserve": 95, "angular": 95}
-    return {
-        "same_state": {
-            n: {"cross_entropy": losses[n], "distinct": distinct[n], "accuracy": accuracy}
-            for n in losses
-        },
-        "intercepts": {"temperature": after, "preserve": 0.0, "angular": 0.0},
-        "focus": {"intercepts": {"native": 0.4, "temperature": after}, "target_gain": target},
-    }
-
-
 def test_a_record_that_does_not_say_how_it_ended() -> None:
     """The record is left out without an error."""
-    records = networks()
+    native, edited = network("native", 86.0), network("temperature", 5.4)
     for last in ({}, {"last": {}}, {"last": {"kappa_min": None}}, {"last": None}):
-        broken = {**network("temperature", 1.0, 1), **last}
-        broken = broken if last else {k: v for k, v in broken.items() if k != "last"}
-        result = Trainings.of(Evidence(Records([*records, broken])))
+        broken = network("temperature", 1.0, 1)
+        del broken["last"]
+        result = Trainings.of(Evidence(Records([native, edited, broken | last])))
         assert result and [t.seed for t in result.edited] == [0]
-    assert Trainings.of(Evidence(Records([records[0], broken]))) is None
+        assert Trainings.of(Evidence(Records([native, broken | last]))) is None
 
 
 class Quick(Evidence):
@@ -116,9 +97,23 @@ class Quick(Evidence):
         return {}
 
 
+def ended(loss: float, classes: int, after: float) -> dict[str, Any]:
+    """The rules at the last state of a training by direct temperature."""
+    rules = {"native": (2.2, 90), "temperature": (loss, classes)}
+    rules |= {"preserve": (2.1, 95), "angular": (2.1, 95)}
+    same = {
+        name: {"cross_entropy": loss, "distinct": distinct, "accuracy": 0.36}
+        for name, (loss, distinct) in rules.items()
+    }
+    intercepts = {"temperature": after, "preserve": 0.0, "angular": 0.0}
+    focus = {"intercepts": {"native": 0.4, "temperature": after}, "target_gain": 7.2}
+    return {"same_state": same, "intercepts": intercepts, "focus": focus}
+
+
 def test_cells_of_the_states_that_failed() -> None:
     """A column each, the one that is drawn first; a state that kept its classes has none."""
-    native, spared = networks()[0], network("temperature", 53.0, ended=ended(2.3, 90, 0.5))
+    native = network("native", 86.0)
+    spared = network("temperature", 53.0, ended=ended(2.3, 90, 0.5))
     ends = ((2, 8.1, 21.4, 30.0), (1, 6.2, 55.6, 60.0))
     failed = [
         network("temperature", kappa, seed, ended=ended(loss, 1, after))
@@ -132,10 +127,9 @@ def test_cells_of_the_states_that_failed() -> None:
             result.setdefault(cell.column, []).append(cell.content())
         return result
 
-    same = {"native": "2.2452 / 2.2000", "edits": ["2.1502 / 2.1000", "2.1503 / 2.1000"]}
     assert sentence(*failed) == {
         f"seed {seed}, kappa {kappa}": [
-            *(same["native"], f"72.3403 / {loss:.4f}", *same["edits"]),
+            *("2.2452 / 2.2000", f"72.3403 / {loss:.4f}", "2.1502 / 2.1000", "2.1503 / 2.1000"),
             *("0.3888 / 0.4000", f"79.1456 / {after:.4f}"),
         ]
         for seed, kappa, loss, after in reversed(ends)
@@ -193,10 +187,9 @@ def agrees(actual: dict[str, Any], *state: Tensor) -> None:
     for name, beta in STRENGTHS.items():
         after = naive_gradients(*state, beta=beta)
         exact, leading, alone = (b - a for a, b in zip(before, after, strict=True))
-        error = 100 * float((exact - alone).norm() / exact.norm())
-        assert actual["increment_error_without_intercept"][name] == pytest.approx(error, rel=1e-5)
-        error = 100 * float((exact - leading).norm() / exact.norm())
-        assert actual["increment_error"][name] == pytest.approx(error, rel=1e-5)
+        for end, other in (("", leading), ("_without_intercept", alone)):
+            error = 100 * float((exact - other).norm() / exact.norm())
+            assert actual[f"increment_error{end}"][name] == pytest.approx(error, rel=1e-5)
         mean = 100 * float(((exact - leading).norm(dim=-1) / exact.norm(dim=-1)).mean())
         assert actual["mean_increment_error"][name] == pytest.approx(mean, rel=1e-5)
         vectors += [exact.flatten(), leading.flatten()]
@@ -266,37 +259,3 @@ def test_increments_of_every_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         for i in range(2):
             names = [name for name in result if "increment" in name]
             agrees({name: result[name][i] for name in names}, *states[i][place])
-
-
-@pytest.mark.slow
-def test_increments_after_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows after the checkpoint are written again, and earlier rows are kept."""
-    config = tiny_config(objective="joint", family="power", epochs=4, batch_size=16)
-    planned = PlannedJob("power", config, RUNS[:2], (1, 2, 3, 4), analyzed=())
-    left = [0]
-
-    def interrupted(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]:
-        """A quick diagnostic of the same projections."""
-        left[0] -= 1
-        if not left[0]:
-            raise KeyboardInterrupt
-        return [{"increment_error": {"reduced": float(own.sum())}} for own in z]
-
-    def trained(name: str) -> list[Any]:
-        options: Any = {"checkpoint_every": 2, "say": lambda text: None}
-        records = run.run_job(planned, DATA, tmp_path / name, "cpu", **options)
-        return [r["trajectory"] for r in records]
-
-    def epochs() -> list[int]:
-        lines = (tmp_path / "b" / "metrics.jsonl").read_text().splitlines()
-        return sorted({json.loads(line)["epoch"] for line in lines})
-
-    monkeypatch.setattr(run, "power_diagnostic", interrupted)
-    whole = trained("a")
-    # In the second epoch, before there is a checkpoint; in the fourth, two after it.
-    for moment, there in ((2, [1]), (4, [1, 2, 3])):
-        left[0] = moment
-        with pytest.raises(KeyboardInterrupt):
-            trained("b")
-        assert epochs() == there
-    assert trained("b") == whole and whole[0]["epoch"] == [1, 2, 3, 4]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from images.photos import write_folder
 from resultant._core.validation import DivergedError
+from resultant.images.opening import open_images
 from resultant.training import batches
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
@@ -26,6 +28,9 @@ from training_records import left_by
 DATA = tiny_cifar(size=4)
 
 
+QUIET: dict[str, Any] = {"say": lambda text: None, "checkpoint_every": 1}
+
+
 def make(seeds: Any) -> Any:
     """Two jobs on tiny images."""
     runs = tuple(Run("native", 0.0, seed) for seed in seeds)
@@ -35,18 +40,25 @@ def make(seeds: Any) -> Any:
     yield PlannedJob("power", tiny_config(objective="joint", family="power"), both, (1, 2))
 
 
-def put_small(patch: Any) -> None:
-    """These jobs in the place of the plan power, with a small frozen analysis."""
-    small = Plan("power", "", (0,), make)
-    patch.setattr(summarize, "QUESTIONS", ("grid",))
+def put(patch: pytest.MonkeyPatch, jobs: Any) -> None:
+    """Put jobs in the place of those of a plan, with a small frozen analysis."""
+    patch.setattr(summarize, "QUESTIONS", ("grid", "gains"))
     patch.setattr(summarize, "BETAS", (0.0, 1.0))
-    patch.setattr(run, "plan", lambda name: small)
+    patch.setattr(run, "plan", lambda name: Plan(name, "", (0,), jobs))
     patch.setattr(run, "load_cifar", lambda name, root: DATA)
+
+
+def call(folder: Path, name: str = "power", **options: Any) -> int:
+    """Run a plan with images, checkpoints and records in a folder."""
+    return run.run_plan(name, folder, folder / "out", folder, "cpu", **(QUIET | options))
 
 
 @pytest.fixture
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    put_small(monkeypatch)
+    put(monkeypatch, make)
+
+
+small = pytest.mark.usefixtures("_small")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -58,22 +70,21 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-QUIET: dict[str, Any] = {"say": lambda text: None, "checkpoint_every": 1}
-
-
-def places(folder: Path) -> tuple[Path, Path, Path, str]:
-    """Images, checkpoints and records of a call, and its device."""
-    return folder, folder / "out", folder, "cpu"
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a call that nobody disturbed."""
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        put_small(patch)
-        assert run.run_plan("power", *places(folder), **QUIET) == 0
+        put(patch, make)
+        assert call(folder) == 0
     return folder
+
+
+def timeless(folder: Path) -> list[dict[str, Any]]:
+    """Records of the plan power without their times."""
+    times = ("job_seconds", "us_a_view", "whole_seconds")
+    records = read_lines(folder / "power.jsonl")
+    return [{k: v for k, v in record.items() if k not in times} for record in records]
 
 
 @pytest.mark.slow
@@ -103,59 +114,52 @@ def test_records(whole: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_small")
+@small
 def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     shutil.copytree(whole, folder)
     path, messages = folder / "power.jsonl", []
     before = path.read_bytes()
-    assert run.run_plan("power", *places(folder), say=messages.append) == 0
+    assert call(folder, say=messages.append) == 0
     assert messages == ["power: 2 of 2 jobs have their records"] and path.read_bytes() == before
     # A job whose records are lost comes back from its last checkpoint as it was.
-    plain, *others = read_lines(path)
-    path.write_text("".join(json.dumps(r) + "\n" for r in others))
-    assert run.run_plan("power", *places(folder), **QUIET) == 0
-    assert timeless(read_lines(path)) == timeless([*others, plain])
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+    assert call(folder) == 0
+    first, *rest = timeless(whole)
+    assert timeless(folder) == [*rest, first]
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_small")
+@small
 def test_seed_by_seed(tmp_path: Path) -> None:
     """Seeds that another call left out are trained, and nothing is trained twice."""
     for seeds in ((1,), (0, 1)):
         options = {"seeds": seeds, "jobs": ("plain",), "concurrent_jobs": len(seeds) - 1}
-        left = run.run_plan("power", *places(tmp_path), **options, **QUIET)
-        assert left == 0
+        assert call(tmp_path, **options) == 0
     records = read_lines(tmp_path / "power.jsonl")
     assert [(r["seed"], r["job_runs"], r["beside"]) for r in records] == [(1, 1, 0), (0, 1, 1)]
     plain, part = sorted(p.name for p in (tmp_path / "out" / "power").iterdir())
     assert plain == "plain" and part.startswith("plain-")
     jobs = list(make((0, 1)))
-    (left,) = missing(jobs, Records(records))
-    assert left == jobs[1]
+    assert missing(jobs, Records(records)) == jobs[1:]
     assert missing(jobs[:1], Records(records[:1]))[0].runs == (Run("native", 0.0, 0),)
     messages: list[str] = []
-    assert run.run_plan("power", *places(tmp_path), dry_run=True, say=messages.append) == 1
+    assert call(tmp_path, dry_run=True, say=messages.append) == 1
     assert messages[2] == "plain: 1 of 1 records, done"
     assert messages[3].startswith("power: 0 of 2 records, 1 job, 2 runs, ")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_small")
+@small
 def test_minutes(whole: Path, tmp_path: Path) -> None:
     """A call that reached its time limit stops at a checkpoint, and the next call continues."""
     messages: list[str] = []
-    options: dict[str, Any] = {**QUIET, "say": messages.append, "minutes": 1e-9}
-    calls = (run.run_plan("power", *places(tmp_path), **options) for _ in range(6))
+    calls = (call(tmp_path, say=messages.append, minutes=1e-9) for _ in range(6))
     # Each call an epoch, or what follows the last one; the third begins no other job.
-    assert list(calls) == [2, 2, 1, 1, 1, 0]
-    actual, expected = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
-    assert actual == expected
+    assert list(calls) == [2, 2, 1, 1, 1, 0] and timeless(tmp_path) == timeless(whole)
     taken_up = [text for text in messages if "continues after" in text or "already trained" in text]
-    assert taken_up[:2] == [
-        "plain: continues after epoch 1/2",
-        "plain: already trained to epoch 2/2",
-    ]
+    assert taken_up[0] == "plain: continues after epoch 1/2"
+    assert taken_up[1] == "plain: already trained to epoch 2/2"
 
 
 @pytest.mark.parametrize(
@@ -172,18 +176,11 @@ def test_minutes(whole: Path, tmp_path: Path) -> None:
 )
 def test_refusals(name: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        run.run_plan(name, tmp_path, dry_run=True, **options)
-
-
-TIMES = ("job_seconds", "us_a_view", "whole_seconds")
-
-
-def timeless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in record.items() if k not in TIMES} for record in records]
+        call(tmp_path, name, dry_run=True, **options)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_small")
+@small
 def test_stopped_and_started_again(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +192,7 @@ def test_stopped_and_started_again(
         (run, "append", 1, 0),
         (batches.CifarBatches, "batch", 5, 1),
     )
+    path = tmp_path / "power.jsonl"
     for place, name, last, records in moments:
         inner, calls = getattr(place, name), itertools.count(1)
 
@@ -206,12 +204,10 @@ def test_stopped_and_started_again(
         with monkeypatch.context() as patch:
             patch.setattr(place, name, stopping)
             with pytest.raises(KeyboardInterrupt):
-                run.run_plan("power", *places(tmp_path), **QUIET)
-        path = tmp_path / "power.jsonl"
+                call(tmp_path)
         assert (len(read_lines(path)) if path.exists() else 0) == records
-    assert run.run_plan("power", *places(tmp_path), **QUIET) == 0
-    actual, expected = (timeless(read_lines(p / "power.jsonl")) for p in (tmp_path, whole))
-    assert actual == expected and len(actual) == 3
+    assert call(tmp_path) == 0
+    assert timeless(tmp_path) == timeless(whole) and len(timeless(whole)) == 3
 
 
 def test_records_of_other_plans_count(tmp_path: Path) -> None:
@@ -225,8 +221,7 @@ def test_records_of_other_plans_count(tmp_path: Path) -> None:
     assert {name for name, row in rows.items() if row[2] == "nothing"} == {"power", "official"}
     messages: list[str] = []
     for dry_run in (True, False):
-        options = {"dry_run": dry_run, "say": messages.append}
-        assert run.run_plan("official", *places(tmp_path), **options) == 0
+        assert call(tmp_path, "official", dry_run=dry_run, say=messages.append) == 0
     assert messages == [
         *("official: 2 of 2 jobs have their records", "cifar10-if100: 3 of 3 records, done"),
         *("cifar100-if100: 3 of 3 records, done", "official: 2 of 2 jobs have their records"),
@@ -251,23 +246,72 @@ def test_a_job_that_fails(
 ) -> None:
     """Diverged runs are trained by kind and then by seed, others not; the next job is trained."""
     two = [PlannedJob(f"{d}", tiny_config(epochs=1, dim=d), RUNS, analyzed=()) for d in (9, 10)]
-    monkeypatch.setattr(run, "plan", lambda name: Plan("power", "", (0,), lambda seeds: iter(two)))
-    monkeypatch.setattr(run, "load_cifar", lambda name, root: DATA)
+    put(monkeypatch, lambda seeds: two)
     begun: list[tuple[str, int]] = []
 
     def failing(job: PlannedJob, *args: Any, **options: Any) -> list[dict[str, Any]]:
         begun.append((job.name, len(job.runs)))
         if job.name == "9" and RUNS[2] in job.runs:
             raise error
-        return [
-            {**record, "run": run.name, "whole_seconds": 1.0}
-            for run, record in zip(job.runs, left_by(job, "power"), strict=True)
-        ]
+        pairs = zip(job.runs, left_by(job, "power"), strict=True)
+        return [record | {"run": run.name, "whole_seconds": 1.0} for run, record in pairs]
 
     monkeypatch.setattr(run, "run_job", failing)
     text: list[str] = []
-    assert run.run_plan("power", *places(tmp_path), say=text.append) == 1
+    assert call(tmp_path, say=text.append) == 1
     assert begun == [*(("9", n) for n in parts), ("10", 3)]
     assert len(read_lines(tmp_path / "power.jsonl")) == (5 if len(parts) > 1 else 3)
     assert text[-1] == "power: incomplete records: 9"
     assert any(f": failed: {error}" in line for line in text)
+
+
+# Settings that a test makes small.
+SMALL = ("dim", "batch_size", "epochs", "imbalance", "learning_rate", "precision", "dataset")
+
+
+@pytest.mark.slow
+def test_other_losses_and_dimensions_in_miniature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each loss of the plan trains, is analysed and calibrated; records are of the second round."""
+    tiny = {name: getattr(tiny_config(epochs=1), name) for name in SMALL}
+    # Another dimension too; mixtures take time, and one calibration is enough.
+    changes = ({"config": tiny | {"dim": 16}}, *[{"config": tiny, "calibrated": False}] * 2)
+    jobs = [
+        replace(job, **(own | {"config": replace(job.config, **own["config"])}))
+        for job, own in zip(PLANS["losses"].jobs((0,)), changes, strict=True)
+    ]
+    put(monkeypatch, lambda seeds: jobs)
+    assert call(tmp_path, "losses") == 0
+    path = tmp_path / "second-round" / "losses.jsonl"
+    records = read_lines(path)
+    assert [r["config"]["contrastive"] for r in records] == ["supcon", "balanced", "proco"]
+    assert records[2]["config"]["contrastive_weight"] == 0 and "accuracy" in records[2]["last"]
+    assert [r["config"]["dim"] for r in records] == [16, 8, 8]
+    for space in ("encoder", "projection"):
+        half = records[0]["calibration"][space]["proco"]
+        assert half["queries"] == 8 and set(half["rules"]) >= {"native", "angular", "cosine"}
+        assert all(r["analysis"][space]["proco"]["gains"]["mean"] > 0 for r in records)
+    before = path.read_bytes()
+    assert call(tmp_path, "losses") == 0 and path.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_photographs_in_miniature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run on photographs stops at its time limit, goes on, and leaves one whole record."""
+    sizes = {"a": 12, "b": 6, "c": 4}
+    write_folder(tmp_path / "data" / "train", sizes)
+    write_folder(tmp_path / "data" / "test", dict.fromkeys(sizes, 4), first=60)
+    splits = open_images(tmp_path / "data")
+    monkeypatch.setattr(run, "open_dataset", lambda config, root: splits)
+    own = {"architecture": "test_resnet", "dim": 8, "size": 32, "batch_size": 4, "epochs": 2}
+    job = PLANS["tiny"].jobs((0,))[0]
+    job = replace(job, config=replace(job.config, learning_rate=0.02, **own))
+    put(monkeypatch, lambda seeds: [job])
+    assert [call(tmp_path, "losses", minutes=m) for m in (1e-9, None)] == [1, 0]
+    (result,) = read_lines(tmp_path / "second-round" / "losses.jsonl")
+    assert result["run"] == "native-seed0" and result["config"]["mean"] is None
+    assert {"encoder", "projection"} == set(result["calibration"]) == set(result["analysis"])
+    assert result["probes"]["long_tail"]["encoder"]["accuracy"] <= 1
+    native = result["analysis"]["projection"]["proco"]["accuracy"]["native"]
+    assert native == pytest.approx(result["frozen"]["projection"]["proco"]["native"])
