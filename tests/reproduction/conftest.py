@@ -20,23 +20,22 @@ REPRODUCTION = Path(__file__).parents[2] / "reproduction"
 def _packaged_once() -> Iterator[None]:
     """Share checks and results of the packaged features among all `Evidence`. Subclasses, which
     replace features, compute their own."""
-    results: dict[tuple[str, ...], Any] = {}
 
-    def shared(name: str) -> Callable[..., Any]:
-        compute = getattr(Evidence, name)
+    def shared(compute: Callable[..., Any]) -> Callable[..., Any]:
+        results: dict[tuple[str, ...], Any] = {}
 
         def cached(evidence: Evidence, *key: str) -> Any:
-            if type(evidence) is not Evidence or (name != "_check" and key[0] != PACKAGED):
+            if type(evidence) is not Evidence or (key[1:] and key[0] != PACKAGED):
                 return compute(evidence, *key)
-            if (name, *key) not in results:
-                results[name, *key] = compute(evidence, *key)
-            return results[name, *key]
+            if key not in results:
+                results[key] = compute(evidence, *key)
+            return results[key]
 
         return cached
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_check", "_space", "_analysis", "_summary"):
-            patch.setattr(Evidence, name, shared(name))
+            patch.setattr(Evidence, name, shared(getattr(Evidence, name)))
         yield
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from scipy.stats import linregress, t, ttest_ind_from_stats
+from scipy.stats import linregress, t, ttest_ind, ttest_ind_from_stats
 from torch import Tensor
 
-from paper_evidence import angular_training
+from paper_evidence import angular_training, probed
 from resultant.analysis import Policy, decide
 from resultant.analysis.metrics import owners
 from resultant.classes.finite_sample import cross_fit_temperature, fold_statistics
@@ -26,7 +26,7 @@ from resultant.classifiers.validation import left_out_fold, shuffled_ranks
 from resultant.cli import main as cli
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence, Outcome, Records
-from resultant_reproduction.beyond import answer, contrasts, estimate, kept, rows
+from resultant_reproduction.beyond import answer, contrasts, estimate, kept, listed, rows
 from resultant_reproduction.calibration import over_queries
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.formats import p_text
@@ -362,3 +362,24 @@ def test_cross_fitting_of_the_packaged_network(space: str, evidence: Evidence) -
     ]
     line = re.search(rf"^{space.capitalize()}, cross-fitted: .*", hyphenated("estimator"), re.M)
     assert line is not None and re.findall(r"[+-]\d+\.\d\d \[.*?\]", line[0])[:5] == texts
+
+
+def test_effects_that_the_document_lists() -> None:
+    """Direction against the printed effect; of a network trained twice one record counts."""
+    arms = (0.30, 0.31, 0.305), (0.33, 0.34, 0.338), (0.28, 0.281, 0.282)
+    native, higher, lower = (
+        [probed(stand_in(), rule, seed, v) for seed, v in enumerate(values)]
+        for rule, values in zip(("native", "angular", "angular"), arms, strict=True)
+    )
+
+    def text(*records: dict[str, Any], kind: str = "trained") -> str:
+        return listed(kind, Evidence(Records(), second=Records(records)))
+
+    encoder, projection = re.split(r"(?<=\)), ", text(*native, *lower, *native, *higher))
+    welch: Any = ttest_ind(arms[1], arms[0], equal_var=False)
+    low, high = (100 * end for end in welch.confidence_interval())
+    assert encoder == f"encoder +3.10 [{low:+.2f}, {high:+.2f}] [3 and 3] (same direction)"
+    assert projection == encoder.replace("encoder", "projection")
+    assert "(other direction)" in text(*native, *lower)
+    assert text(native[2], higher[0]).startswith("encoder +2.50 [1 and 1] (open), projection")
+    assert text(*native, *higher, kind="frozen") == ""

@@ -19,11 +19,6 @@ from resultant_reproduction.calibration import over_queries
 from resultant_reproduction.claims import HEADINGS, MIXED, Claim, printed, tally, together
 from resultant_reproduction.spec import load, printed_rows
 from resultant_reproduction.value import (
-    CONFIRMED,
-    INCONCLUSIVE,
-    NEEDS_DATA,
-    NOT_REPRODUCED,
-    OTHER_SIZE,
     VERDICTS,
     Judgement,
     Value,
@@ -39,6 +34,7 @@ from resultant_reproduction.value import (
     variance_ratio,
 )
 
+CONFIRMED, OTHER_SIZE, INCONCLUSIVE, NOT_REPRODUCED, NEEDS_DATA = VERDICTS
 A, B = [1.0, 2.0, 4.0, 3.5], [0.5, 0.25, 1.5]
 
 
@@ -99,11 +95,9 @@ def test_rows_of_the_protocol(mean: float, size: float, sd: float | None, verdic
 
 
 def test_without_runs_or_spread() -> None:
-    paper = [(1.0, Value.printed(1.0))]
-    assert judge_effect([], paper).verdict == NEEDS_DATA
-    assert judge_effect([(1.0, Value.over([9.0]))], paper).verdict == INCONCLUSIVE
-    assert judge_number([], 1.0).verdict == NEEDS_DATA
-    assert judge_number([(1.0, Value.over([1.0]))], 1.0, 0.5).verdict == INCONCLUSIVE
+    for terms, verdict in (([], NEEDS_DATA), ([(1.0, Value.over([9.0]))], INCONCLUSIVE)):
+        assert judge_effect(terms, [(1.0, Value.printed(1.0))]).verdict == verdict
+        assert judge_number(terms, 1.0, 0.5).verdict == verdict
     verdicts = [judge_check(passed).verdict for passed in (True, False, None)]
     assert verdicts == [CONFIRMED, NOT_REPRODUCED, INCONCLUSIVE]
 
