@@ -11,7 +11,7 @@ from itertools import product
 from operator import getitem
 from pathlib import Path
 from statistics import fmean, variance
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from scipy.stats import t as student
@@ -106,10 +106,10 @@ def frozen_mean(
 
 def trained_mean(rule: str, beta: float, paths: list[str], **settings: Any) -> float:
     """Mean over networks of the mean over paths."""
-    totals = []
+    totals, read = [], cast(Any, getitem)
     for record in by_seed(rule, beta, **settings).values():
         try:
-            totals.append(fmean(reduce(getitem, path.split("."), record) for path in paths))
+            totals.append(fmean(reduce(read, path.split("."), record) for path in paths))
         except (KeyError, TypeError):
             continue
     return fmean(totals)
