@@ -72,12 +72,12 @@ def suspicious_rows(data: FeatureSet, model: Any) -> dict[str, RowTable]:
         rows = sample_rows(len(split), CELLS // data.num_classes, 0)
         columns = []
         for _, x, y in split.chunks(rows, data.num_classes):
-            state, own = model.state_, y[:, None].to(model.state_.mu.device)
-            z = unit_rows(model.metric_, x).to(state.mu)
-            rho = cosines(z, state.mu)
+            mu = model.state_.mu.float()
+            z, own = unit_rows(model.metric_, x).to(mu.device), y[:, None].to(mu.device)
+            rho = cosines(z, mu)
             if split is data.train:
-                rest = model.statistics_.total[own[:, 0]] - z
-                rho = rho.scatter(1, own, (z * directions(rest)[0]).sum(1, keepdim=True))
+                rest = directions(model.statistics_.total[own[:, 0]] - z)[0]
+                rho.scatter_(1, own, (z * rest).sum(1, keepdim=True).to(rho))
             p = (model._scale() * model._realization(rho.dtype).at(rho)).softmax(1)
             top, other = p.scatter(1, own, -1.0).max(1)
             columns.append((other, top, *(a.gather(1, own)[:, 0] for a in (p, rho))))

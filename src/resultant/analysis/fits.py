@@ -167,8 +167,9 @@ NODES = 257
 REACH = 12.0
 TINY = 1e-300
 
-# The most held-out queries per class.
+# The most held-out queries per class, and numbers of a matrix of several classes.
 MOST_QUERIES = 500
+ENTRIES = 1 << 22
 
 # Simulated classes, those that are simulated together, and the most rows of one: the error of a fit
 # to more rows is too small for MOST_QUERIES to notice.
@@ -220,19 +221,25 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
     first = (metrics.rank_in_class(space.test_labels) < MOST_QUERIES).nonzero().squeeze(1)
     first = first[space.test_labels[first].argsort(stable=True)]
     classes, number = space.test_labels[first].unique_consecutive(return_counts=True)
-    state, laws, values = space.state.to(space.device), [], []
-    for c, rows in zip(classes.tolist(), first.split(number.tolist()), strict=True):
-        x, mu = space.units("test", rows), state.mu[c]
-        rho = (x @ mu).clamp(-1, 1)
-        laws.append(law(rho[None], state.kappa[c : c + 1], space.dim)[0].cpu())
-        across = torch.nn.functional.normalize(x - rho[:, None] * mu, dim=1)
-        square, n = float((across @ across.T).square().sum()), len(rows)
-        spread = (space.dim - 1) * (square - n) / (n * (n - 1)) if n > 1 else math.nan
-        values.append((_distance(laws[-1]), rho.mean().cpu(), spread))
-    distance, mean, anisotropy = torch.tensor(values, dtype=torch.float64).T
-    p_value, histogram = _p_value(distance, number), _histogram(torch.cat(laws))
+    state, laws, start = space.state.to(space.device), [], number.cumsum(0) - number
+    distance, mean, anisotropy = torch.full((3, len(classes)), torch.nan, dtype=torch.float64)
+    for n in number.unique().tolist():
+        # Classes of as many queries together.
+        most = max(1, ENTRIES // max(n * max(n, space.dim), 2 * NODES))
+        for own in (number == n).nonzero().squeeze(1).split(most):
+            c, rows = classes[own].to(space.device), first[start[own, None] + torch.arange(n)]
+            x, mu = space.units("test", rows.flatten()).unflatten(0, (-1, n)), state.mu[c, :, None]
+            rho = (x @ mu).clamp(-1, 1)
+            laws.append(law(rho[..., 0], state.kappa[c], space.dim).cpu())
+            distance[own], mean[own] = _distance(laws[-1]), rho.mean((1, 2)).cpu()
+            if n > 1:
+                across = torch.nn.functional.normalize(x - rho * mu.mT, dim=2)
+                square = (across @ across.mT).square().sum((1, 2)).cpu()
+                anisotropy[own] = (space.dim - 1) * (square - n) / (n * (n - 1))
+    p_value, values = _p_value(distance, number), torch.cat([u.flatten() for u in laws])
     rejected = float((p_value < SIGNIFICANCE).double().mean())
-    observed = distance, p_value, space.state.resultant[classes], mean, anisotropy, histogram
+    histogram = _histogram(values)
+    observed = distance, p_value, space.state.resultant[classes], mean, anisotropy
     # Simulated classes of the same sizes, those of similar size together. The mean of rows drawn
     # from the MLE would be even longer than that of the rows of the class.
     sizes = space.state.count[classes].clamp_max(MOST_ROWS)
@@ -245,7 +252,7 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
         expected += int((_p_value(_distance(u), torch.tensor(queries)) < SIGNIFICANCE).sum())
         density += _histogram(u)
     simulated = expected / SIMULATED, density.double() / density.sum() * histogram.sum()
-    return GoodnessOfFit(classes, number, *observed, rejected, *simulated)
+    return GoodnessOfFit(classes, number, *observed, histogram, rejected, *simulated)
 
 
 def _histogram(u: Tensor) -> Tensor:

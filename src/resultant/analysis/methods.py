@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from resultant._core.arrays import directions
@@ -345,7 +346,8 @@ def _fit_reference(model: Any, data: FeatureSet, rows: Tensor, number: float) ->
     if getattr(last, "warm_start", False) and len(getattr(last, "classes_", y)) != present:
         last.__dict__.pop("coef_", None)
     started = time.perf_counter()
-    with warnings.catch_warnings():
+    # The products of a fit are small: threads of BLAS would wait for each other.
+    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
         # Solvers that are stopped.
         warnings.simplefilter("ignore", (UserWarning, RuntimeWarning))
         model.fit(x, y)

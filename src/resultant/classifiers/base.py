@@ -22,7 +22,7 @@ from torch import Tensor
 from resultant._core.arrays import directions
 from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric, require_shrinkage
-from resultant.classes.realization import Realization, realize
+from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers import inputs, validation
@@ -313,14 +313,20 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         return inputs.features(self, X, reset=False).to(self.statistics_.device)
 
     @torch.no_grad()
-    def _scores(self, X: Any) -> Tensor:
-        """Return the scores [N, C] on the device of the classes."""
+    def _cosines(self, rows: Tensor) -> Tensor:
+        """Return the cosines [n, M] of rows [n, p] with the components of `_parts`."""
+        return cosines(self._units(rows), self._parts.state.mu.to(rows.dtype))
+
+    @torch.no_grad()
+    def _scores(self, X: Any, cosine: Tensor | None = None) -> Tensor:
+        """Return the scores [N, C] on the device of the classes, of known cosines [N, M] if any."""
         rows, weight, parts = self._query(X), self.statistics_.weight, self._parts
         realization = self._realization(rows.dtype)
         scores = torch.full((len(rows), len(weight)), -torch.inf).to(rows.device, rows.dtype)
         columns = slice(None) if bool((weight > 0).all()) else weight > 0
         for part in row_chunks(rows, len(realization.mu)):
-            scores[part, columns] = parts.of_classes(realization(self._units(rows[part])))
+            rho = self._cosines(rows[part]) if cosine is None else cosine[part]
+            scores[part, columns] = parts.of_classes(realization.at(rho))
         return scores.mul_(self._scale())
 
     def decision_function(self, X: Any) -> Array:
@@ -328,8 +334,8 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         scores = self._scores(X)
         return returned(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores, X)
 
-    def _logits(self, X: Any) -> Tensor:
-        scores = self._scores(X)
+    def _logits(self, X: Any, cosine: Tensor | None = None) -> Tensor:
+        scores = self._scores(X, cosine)
         return scores if self.calibration_ is None else calibrated(scores, self.calibration_)
 
     def predict_log_proba(self, X: Any) -> Array:

@@ -291,7 +291,8 @@ class Search:
     def _evaluate(self, point: Point) -> Candidate | None:
         folds = self.validation.folds(point.shrinkage, point.components)
         s, y = torch.cat([fold.scores(*point[:4]) for fold in folds]), self.validation.y
-        if s.isnan().any():
+        most, predicted = largest(s)
+        if most.isnan().any():
             return None
         counted = self.weights > 0
         own, labels, w = s, y, self.weights
@@ -300,6 +301,6 @@ class Search:
         scale = fit_scale(own, labels, w) if self.scaled else 1.0
         losses = torch.zeros_like(self.weights)
         losses[counted] = log_losses(own, labels, scale)
-        hits = (largest(s)[1] == y).double()
+        hits = (predicted == y).double()
         accuracy = float(hits @ self.validation.weights)
         return Candidate(point, scale, float(losses @ self.weights), losses, accuracy, hits)
