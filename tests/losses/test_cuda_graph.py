@@ -18,10 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from loss_batches import play_graphs
+import loss_batches
+from loss_batches import C, play_graphs
+from loss_batches import seeded as seeded
+from losses import test_paths
+from losses.test_paths import compare
 from resultant.losses.proco import ProCoLoss
-
-C, P = 7, 32
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -31,36 +33,24 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return request.param
 
 
-def made(device: str = "cpu", cuda_graph: bool | str = True, **settings: Any) -> ProCoLoss:
-    counts = 100 * torch.arange(1, C + 1)
-    return ProCoLoss(C, P, class_counts=counts, cuda_graph=cuda_graph, **settings).to(device)
+def made(
+    device: str, cuda_graph: Any = True, name: str = "native", leave_out: bool = False, **more: Any
+) -> ProCoLoss:
+    return test_paths.made(name, leave_out, cuda_graph=cuda_graph, **more).to(device)
 
 
-def twins(device: str = "cpu", **settings: Any) -> tuple[ProCoLoss, ProCoLoss]:
-    return made(device, False, **settings), made(device, True, **settings)
+def twins(device: str) -> tuple[ProCoLoss, ProCoLoss]:
+    return made(device, False), made(device, True)
 
 
-def batch(n: int = 20, seed: int = 0, device: str = "cpu") -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    y = torch.randint(C, (n,), generator=generator)
-    x = torch.randn(2, n, P, generator=generator) + 2 * torch.eye(C, P)[y]
-    return x.double().to(device).requires_grad_(), y.to(device)
+def batch(device: str, n: int = 20) -> tuple[Tensor, Tensor]:
+    z, y = loss_batches.batch(2, n=n, p=test_paths.P)
+    return z.to(device).requires_grad_(), y.to(device)
 
 
 def graphs(loss: ProCoLoss) -> int:
     assert loss.replay is not None
     return len(loss.replay.recorded)
-
-
-def same_step(plain: ProCoLoss, replayed: ProCoLoss, z: Tensor, y: Tensor) -> None:
-    """Take a step with both losses; compare values, gradients and buffers."""
-    values = [loss(z, y) for loss in (plain, replayed)]
-    torch.testing.assert_close(values[1], values[0], rtol=1e-11, atol=0)
-    if z.requires_grad and torch.is_grad_enabled():
-        grads = [torch.autograd.grad(3 * value, z)[0] for value in values]
-        torch.testing.assert_close(grads[1], grads[0], rtol=1e-9, atol=1e-13)
-    for a, b in zip(plain.buffers(), replayed.buffers(), strict=True):
-        torch.testing.assert_close(b, a, rtol=1e-12, atol=1e-12)
 
 
 def test_recorded_at_the_third_call_of_a_shape(device: str) -> None:
@@ -69,10 +59,10 @@ def test_recorded_at_the_third_call_of_a_shape(device: str) -> None:
     assert loss.replay is not None and plain.replay is None
     for epoch in range(3):
         for n in (20, 20, 13):
-            same_step(plain, loss, *batch(n, device=device))
+            compare(plain, loss, *batch(device, n))
         assert graphs(loss) == (epoch > 0) + (epoch > 1)
     for n in (*range(100, 170), *(5, 6, 7) * 3):
-        same_step(plain, loss, *batch(n, device=device))
+        compare(plain, loss, *batch(device, n))
     assert len(loss.replay.met) <= 65
     assert [key[0][1] for key in loss.replay.recorded] == [20, 13, 5, 6]  # type: ignore[index]
 
@@ -84,14 +74,14 @@ def test_recorded_at_the_third_call_of_a_shape(device: str) -> None:
 def test_modes_between_replays(device: str, context: Callable[..., Any], training: bool) -> None:
     """Steps without a gradient, and evaluations, are not replayed, and leave the graph valid."""
     plain, loss = twins(device)
-    z, y = batch(device=device)
+    z, y = batch(device)
     for _ in range(2):
-        same_step(plain, loss, z, y)
+        compare(plain, loss, z, y)
         plain.train(training)
         loss.train(training)
         with context():
-            same_step(plain, loss, z, y)
-            same_step(plain, loss, z.detach(), y)
+            compare(plain, loss, z, y)
+            compare(plain, loss, z, y, gradient=False)
         plain.train()
         loss.train()
     assert graphs(loss) == 1
@@ -101,7 +91,7 @@ def test_states_and_moves_between_replays(device: str) -> None:
     """A step reads the state after it is loaded, aged or reset, and after a move and back; graphs
     of another temperature or other buffers are dropped."""
     plain, loss = twins(device)
-    z, y = batch(device=device)
+    z, y = batch(device)
     changes: list[Callable[[ProCoLoss], object]] = [
         lambda one: one.load_state_dict(made(device).state_dict()),
         lambda one: one.load_state_dict(made(device).state_dict(), assign=True),
@@ -112,18 +102,17 @@ def test_states_and_moves_between_replays(device: str) -> None:
         lambda one: nn.ModuleList([one]).double().half().float(),
     ]
     for change in changes:
-        same_step(plain, loss, z, y)
+        compare(plain, loss, z, y)
         change(plain)
         change(loss)
-        same_step(plain, loss, z, y)
+        compare(plain, loss, z, y)
         assert graphs(loss) == 1
 
 
 def test_results_stay_valid_after_the_next_call(device: str) -> None:
     plain, loss = twins(device)
-    results = []
+    results, batches = [], [batch(device, n) for n in (20, 20, 13)]
     for one in (plain, loss):
-        batches = [batch(n, seed, device) for seed, n in enumerate((20, 20, 13))]
         values = [one(z, y) for z, y in batches]
         grads = torch.autograd.grad(torch.stack(values).sum(), [z for z, _ in batches])
         results.append((*values, *grads))
@@ -133,24 +122,24 @@ def test_results_stay_valid_after_the_next_call(device: str) -> None:
 
 def test_copies_begin_without_graphs(device: str) -> None:
     loss = made(device)
-    z, y = batch(device=device)
+    z, y = batch(device)
     loss(z, y)
     for other in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
         assert graphs(other) == 0 and graphs(loss) == 1
-        same_step(copy.deepcopy(loss), other, z, y)
+        compare(copy.deepcopy(loss), other, z, y)
 
 
 def test_two_losses_of_one_network(device: str) -> None:
     """Each loss has its own banks and graphs; gradients add up, also scaled as for float16."""
+    x, y = batch(device)
     scaler = torch.amp.GradScaler(device, init_scale=2.0**10)
-    layer = nn.Linear(P, P).to(device)
+    layer = nn.Linear(x.shape[-1], x.shape[-1]).to(device)
     optimizer = torch.optim.SGD(layer.parameters(), 0.0)
     grads = []
     for graph in (False, True):
-        losses = made(device, graph), made(device, graph, realization="angular", seed=1)
+        losses = made(device, graph), made(device, graph, "angular", seed=1)
         for _ in range(3):
             optimizer.zero_grad(set_to_none=True)
-            x, y = batch(device=device)
             z = layer(x.detach().float()).bfloat16()
             with torch.autocast(device, torch.bfloat16):
                 total = torch.stack([loss(z, y) for loss in losses]).sum()
@@ -167,18 +156,18 @@ def test_two_losses_of_one_network(device: str) -> None:
 def test_a_step_that_cannot_be_recorded(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hooks of a checkpoint, or no memory: a warning, and the plain step."""
     plain, loss = twins(device)
-    z, y = batch(device=device)
+    z, y = batch(device)
     with pytest.warns(UserWarning, match="no CUDA graph of the loss could be recorded"):
         value: Any = checkpoint(loss, z, y, use_reentrant=False)
     torch.testing.assert_close(value, plain(z, y))
     assert graphs(loss) == 0
-    same_step(plain, loss, z, y)
+    compare(plain, loss, z, y)
 
 
 @pytest.mark.gpu
 def test_no_synchronisation() -> None:
     loss = made("cuda", "auto", leave_out=True, ignore_index=-1)
-    z, y = batch(device="cuda")
+    z, y = batch("cuda")
     for _ in range(3):
         loss(z, y, weights=torch.ones(len(y), device="cuda")).backward()
     torch.cuda.set_sync_debug_mode("error")
@@ -193,7 +182,7 @@ def test_no_synchronisation() -> None:
 @pytest.mark.gpu
 def test_labels_that_are_no_class() -> None:
     """The loss is NaN, and the banks and the device go on."""
-    z, y = batch(device="cuda")
+    z, y = batch("cuda")
     for graph in (False, True):
         loss = made("cuda", graph, leave_out=True)
         for label in (-1, C, 10**6):
@@ -207,7 +196,7 @@ def test_labels_that_are_no_class() -> None:
 @pytest.mark.parametrize("graph", [False, True])
 def test_inside_a_graph_of_the_caller(graph: bool) -> None:
     plain, loss = made("cuda", False), made("cuda", graph)
-    z, y = batch(device="cuda")
+    z, y = batch("cuda")
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

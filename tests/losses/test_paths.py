@@ -61,8 +61,8 @@ def set_up(path: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
         play_graphs(monkeypatch)
 
 
-def compare(plain: ProCoLoss, loss: Any, z: Tensor, y: Tensor, gradient: bool, **more: Any) -> None:
-    """Compare losses, gradients of a weighted sum and banks, to the rounding of the dtype."""
+def compare(plain: ProCoLoss, loss: Any, z: Tensor, y: Tensor, gradient: bool = True) -> None:
+    """Take a step; compare losses, gradients of a weighted sum and banks, to the rounding."""
     bar, results = BARS[z.dtype], []
     with pytest.MonkeyPatch.context() as patch:
         for name in ("SCORE_BYTES", "DEVICE_BYTES"):
@@ -71,10 +71,10 @@ def compare(plain: ProCoLoss, loss: Any, z: Tensor, y: Tensor, gradient: bool, *
             if one is loss:
                 patch.undo()
             x = z.detach().clone().requires_grad_(gradient)
-            value = one(x, y, **more)
+            value = one(x, y)
             weights = torch.linspace(1, 2, value.numel(), device=z.device).view(value.shape)
             row = [value.detach()]
-            if gradient:
+            if value.requires_grad:
                 row.append(torch.autograd.grad((value * weights).sum(), x)[0])
             results.append(row)
     for a, b in zip(*results, strict=True):

@@ -9,13 +9,10 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy import special
 from torch import Tensor, nn
 
 from loss_batches import COUNTS, TAU, C, N, P, batch, wrong_length
@@ -25,20 +22,7 @@ from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoBank, ProCoLoss
 from resultant.score.exact import vmf_score
-
-
-class LogI(torch.autograd.Function):
-    """log I_nu(x) from scipy."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, nu: float) -> Tensor:
-        a = x.detach().numpy()
-        ctx.slope = torch.as_tensor(special.ive(nu + 1, a) / special.ive(nu, a) + nu / a)
-        return torch.as_tensor(special.ive(nu, a)).log() + x
-
-    @staticmethod
-    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:
-        return grad[0] * ctx.slope, None
+from resultant.special.bessel import log_bessel_i
 
 
 class Naive:
@@ -67,8 +51,8 @@ class Naive:
         mu = ave / ave.norm(dim=-1, keepdim=True)
         kt = (kappa[:, None] * mu + z[:, None] / self.tau).norm(dim=-1)
         nu = z.shape[1] / 2 - 1
-        log_i: Callable[..., Any] = LogI.apply
-        return log_i(kt, nu) - nu * kt.log() - (log_i(kappa, nu) - nu * kappa.log())
+        log_c, log_ct = (log_bessel_i(nu, k) - nu * k.log() for k in (kappa, kt))
+        return log_ct - log_c
 
     def loss(self, views: Tensor, y: Tensor) -> Tensor:
         losses = []
