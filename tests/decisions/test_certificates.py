@@ -204,10 +204,8 @@ def test_residuals_stay_within_their_bound(case: Case) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, F32, F64])
 def test_residuals_of_rounded_queries_stay_within_their_bound(dtype: torch.dtype) -> None:
-    """Vectors in bfloat16 may be longer than one by 1/256.
-
-    One class is at the query, where its residual is smallest, and the other where it is largest.
-    """
+    """Vectors in bfloat16 may be longer than one by 1/256. One class is at the query, where its
+    residual is smallest, and the other where it is largest."""
     torch.manual_seed(0)
     for z in normalize(torch.randn(20, 8, dtype=F64), dim=1).to(dtype):
         u, other = normalize(z.double(), dim=0), torch.randn(8, dtype=F64)

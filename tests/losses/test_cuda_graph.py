@@ -1,8 +1,5 @@
-"""Replayed steps of the loss: which steps are recorded, and what a replay must not change.
-
-`test_paths` compares a replayed step with the plain one. On the CPU a stand-in computes the step
-again in place of a graph.
-"""
+"""Replayed steps of the loss: which steps are recorded, and what a replay must not change. On the
+CPU a stand-in computes the step again in place of a graph."""
 
 from __future__ import annotations
 

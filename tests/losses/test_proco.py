@@ -328,8 +328,7 @@ def test_autocast_changes_nothing_and_half_precision_is_scored_in_float32() -> N
 def test_compiles_for_any_batch() -> None:
     """One graph serves batches of every size, also after a loss of another dimension."""
     torch.compiler.reset()
-    # Expansions are short in these dimensions, and quickly traced. The first loss only leaves its
-    # sizes to the second.
+    # Expansions are short in these dimensions. The first loss only leaves its sizes to the second.
     for dim, sizes, backend in ((1024, (24,), "eager"), (512, (24, 36), "aot_eager")):
         eager = ProCoLoss(C, dim, 0.1, "angular", class_counts=COUNTS)
         other = copy.deepcopy(eager)

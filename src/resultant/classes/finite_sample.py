@@ -1,6 +1,5 @@
-"""Effects of a finite sample on class statistics, and their corrections: the mean length of n unit
-vectors is biased upwards, a query that counts in its own class scores too high, and gains that are
-equal on one sample are not on another (sec:self-inclusion, sec:cross-fitted-estimator)."""
+"""Effects of a finite sample on class statistics, and their corrections (sec:self-inclusion,
+sec:cross-fitted-estimator)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-r"""A shared metric of the classes: unit vectors z are moved to :math:`W(z-m)` and normalized again.
-The centre m is the mean of the class means, and W makes the covariance :math:`\Sigma` within the
-classes, shrunk to :math:`(1-\lambda)\Sigma+\lambda\,\tfrac1p\operatorname{tr}(\Sigma)\,I`, the
-identity."""
+r"""A shared metric: unit vectors z move to :math:`W(z-m)` and normalized again. The centre m is
+the mean of the class means, and W whitens the covariance :math:`\Sigma` within the classes, shrunk
+to :math:`(1-\lambda)\Sigma+\lambda\,\tfrac1p\operatorname{tr}(\Sigma)\,I`."""
 
 from __future__ import annotations
 

@@ -97,8 +97,7 @@ def short_arc_roots(
     exhaustive: bool = False,
     validate_args: Check = None,
 ) -> ArcRoots:
-    r"""Find the boundaries :math:`s_a(\cos u)=s_b(\cos(\theta-u))` of pairs of classes on their
-    short arcs (eq:short-arc-margin).
+    r"""Find the boundaries :math:`s_a(\cos u)=s_b(\cos(\theta-u))` of pairs (eq:short-arc-margin).
 
     Zeros and sign changes at 2,001 uniform locations are counted, as in the paper, and a single
     root is refined to rounding; if both scores rise on the whole arc, its ends decide.

@@ -21,9 +21,8 @@ from resultant.decisions.gradients import tangent
 from resultant.decisions.margins import require_pairs
 from resultant.score.limits import LIMITS, require_temperature
 
-# Roundings of a score and its arguments, without those of the product behind rho: the error of the
-# score is at most 45 (float64) or 17 (float32) times max(|q|, |rho q'|); rounded kappa and tau
-# add 3.
+# Roundings of a score and its arguments, without those of the product behind rho: at most 45
+# (float64) or 17 (float32) times max(|q|, |rho q'|), and 3 of a rounded kappa and tau.
 ROUNDINGS = 64
 
 
@@ -107,8 +106,7 @@ def certificate(
     tau = 0.1, and near 4e-12 for float64. Products in less than the dtype (TF32) are not covered.
 
     Args:
-        z, state, tau, offset, chunk: As in `class_scores`. A class of offset -inf counts in the
-            mean gain only.
+        z, state, tau, offset, chunk: As in `class_scores`; offset -inf counts in the mean gain.
 
     Returns:
         Margins, residual ranges and certificates [N].

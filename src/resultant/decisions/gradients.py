@@ -33,11 +33,10 @@ def gradient_coordinates(
     r"""Split the gradient of the cross-entropy :math:`L_y` into prototype and radial parts.
 
     :math:`\nabla_zL_y=\sum_cC_c\mu_c+z\sum_c(t/\kappa_c)C_c` with
-    :math:`C_c=(P_c-1[c=y])\,\partial_{\rho_c}q_c` (eq:gradient-coordinate-decomposition), also in
-    the limit kappa = 0.
+    :math:`C_c=(P_c-1[c=y])\,\partial_{\rho_c}q_c` (eq:gradient-coordinate-decomposition).
 
     Args:
-        z, y, realization: Vectors, labels and scores.
+        z, y, realization: Vectors, labels and scores, also for kappa = 0.
 
     Returns:
         Parts of the gradient in the dtype of the scores.
@@ -57,8 +56,7 @@ def gradient_coordinates(
     scale = 0.0 if realization.tau is None else 1 / (kappa * realization.tau)
     for rows in score_rows(z, len(kappa), realization):
         rho, own = cosines(z[rows], realization.mu), y[rows].unsqueeze(-1)
-        # P_c - 1[c = y]: the entry of the label is minus the sum of the others, so that no digits
-        # are lost where P_y is near one.
+        # P_c - 1[c = y]: that of the label as a sum, also where P_y is near one.
         weight = realization.at(rho).softmax(-1).scatter_(-1, own, 0.0)
         weight.scatter_(-1, own, -weight.sum(-1, keepdim=True))
         slope = exact.slope_at(rho)

@@ -25,8 +25,7 @@ from resultant.vmf.tails import log_projection_tail, tail_dimension
 # Scores that decide: the leading terms or the exact scores.
 Decision = Literal["leading", "exact"]
 
-# Largest number of Newton steps to a value of a score; after a step below CLOSE the error is its
-# square.
+# Most Newton steps to a value of a score; after a step below CLOSE the error is its square.
 STEPS, CLOSE = 60, 1e-9
 
 T = TypeVar("T")
@@ -312,8 +311,7 @@ def _bound(own: float, other: float, b: float, tau: float, p: int) -> Callable[[
         value = b + vmf_score(rho, own, tau, p, validate_args=False)
         ends = rho.new_tensor([-1.0, 1.0])
         low, high = vmf_score(ends, other, tau, p, validate_args=False)
-        # The score is concave in the cosine: after the first Newton step the iterates approach from
-        # the left and do not overshoot.
+        # The score is concave in the cosine: from the second step on no iterate overshoots.
         at = torch.zeros_like(rho)
         for _ in range(STEPS):
             q, slope = vmf_score_and_slope(at, other, tau, p, validate_args=False)
