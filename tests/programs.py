@@ -1,10 +1,12 @@
-"""Programs in processes of their own, and checks of Triton's kernels on CPU tensors."""
+"""Programs in processes of their own, also in several that form a process group of gloo, and checks
+of Triton's kernels on CPU tensors."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +31,30 @@ def run_interpreted(check: str) -> None:
     """Run a program that checks kernels on CPU tensors, by Triton's interpreter."""
     pytest.importorskip("triton")
     run_program(check, TRITON_INTERPRET="1")
+
+
+START = """
+import os, sys, torch, torch.distributed as dist, warnings
+from safetensors.torch import load_file, save_file
+
+warnings.simplefilter("error", FutureWarning)
+processes, out = int(sys.argv[1]), sys.argv[2]
+"""
+RUN = """
+children = []
+for rank in range(processes):
+    children.append(os.fork())
+    if not children[-1]:
+        address = f"file://{out}/group-{processes}-{os.getppid()}"
+        dist.init_process_group("gloo", init_method=address, rank=rank, world_size=processes)
+        main(rank)
+        dist.destroy_process_group()
+        os._exit(0)
+assert [os.waitpid(child, 0)[1] for child in children] == [0] * processes
+"""
+
+
+def run_processes(program: str, processes: int, out: Path) -> None:
+    """Run ``main(rank)`` of a program, which knows the number of ``processes`` and a folder
+    ``out``, in several processes."""
+    run_program(START + program + RUN, processes, out)

@@ -1,4 +1,4 @@
-"""Feature stores that are small enough to be analysed within a second."""
+"""Features that are small enough to be analysed within a second, and comparisons of results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from resultant.analysis.data import FeatureSet, Split
 
 COUNTS = (60, 40, 25, 12, 8, 6)
 # From dimension 62 on, expansions need no recurrences, which are slow for small tensors.
@@ -32,6 +34,25 @@ def small_features(
             z = centres[y] + width * torch.randn(len(y), dim, generator=generator)
             arrays[f"{split}/{name}"] = z
     return arrays
+
+
+def rows_of(split: Split) -> Tensor:
+    assert isinstance(split.x, Tensor)
+    return split.x
+
+
+def small_set(val: bool = False, noise: float = 0.6, **options: Any) -> FeatureSet:
+    """Six classes in a long tail."""
+    arrays = small_features(dim=16, noise=noise)
+    splits = {
+        name: Split(name, arrays[f"{name}/projection"], arrays[f"{name}/labels"])
+        for name in ("train", "test")
+    }
+    if val:
+        other = small_features(seed=1, dim=16, noise=0.6)
+        splits["val"] = Split("val", rows_of(splits["test"]) + 0.01, other["test/labels"])
+    names = tuple(map(str, range(len(COUNTS))))
+    return FeatureSet("memory", "projection", names, **splits, **options)
 
 
 def untimed(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from processes import run_processes
+from programs import run_processes
 from resultant._core import vision
 from resultant._core.device import full_precision
 

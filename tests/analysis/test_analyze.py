@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.nn import functional
 
 import resultant
-from feature_sets import rows_of, small_set
 from resultant import VMFClassifierCV
 from resultant.analysis import analyze as steps_of
 from resultant.analysis.analyze import Settings, analyze_sets, compare_sets, fit_rules
@@ -25,7 +24,7 @@ from resultant.analysis.data import ACCURACY, BALANCED, FeatureSet, Split, plan,
 from resultant.analysis.evaluate import SMALLEST, Candidate, Predictions, choose, confusion, predict
 from resultant.analysis.explain import duplicates, suspicious_rows
 from resultant.analysis.methods import BUDGETS, Budget, Discriminant, references, search
-from small_features import COUNTS, small_features
+from small_features import COUNTS, rows_of, small_features, small_set
 
 
 def silent(_: str) -> None:

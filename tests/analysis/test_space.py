@@ -15,7 +15,6 @@ import pytest
 import torch
 
 import resultant
-from feature_sets import small_set
 from frozen_data import COUNTS, PER_CLASS, TAU, C, P, features, fitted, rows, small_space
 from resultant import analysis
 from resultant._core import memory
@@ -30,7 +29,7 @@ from resultant.classes.groups import GROUPS
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import MAX_KAPPA
 from resultant.features.store import FeatureStore, write_store
-from small_features import alike
+from small_features import alike, small_set
 
 
 def test_state_is_that_of_unit_rows(small: FrozenSpace) -> None:

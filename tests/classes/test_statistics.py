@@ -15,7 +15,7 @@ from scipy.linalg import sqrtm
 from torch import Tensor
 
 from class_samples import F64, C, P, axis, close, fitted, naive_kappa, naive_mean, sample, unit
-from processes import run_processes
+from programs import run_processes
 from resultant._core import memory
 from resultant.classes import statistics as classes
 from resultant.classes.metric import Metric

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from loss_batches import COUNTS, C, N, P, batch
 from loss_batches import seeded as seeded
-from processes import run_processes
+from programs import run_processes
 from resultant import ProCoLoss
 
 ROWS, SIZE = 96, 24

@@ -20,11 +20,24 @@ from resultant._core import memory
 from resultant.features import FeatureStore, store, write_store
 from resultant.features.prepare import check_features, prepare
 from resultant.features.rows import ConcatRows, Rows, TensorRows
-from small_store import ROWS, WIDTH, D, N, P, arrays, rows_and_labels
 
-X, Y = rows_and_labels()
+N, M, D, P, ROWS, WIDTH = 11, 5, 6, 3, 60, 8
+X = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(1))
+Y = torch.arange(ROWS) % 5
 COLUMNS = {"z": X.numpy(), "labels": Y.numpy()}
 METADATA = {"num_classes": 4, "network": "resnet32", "epochs": [1, 2], "nested": {"tau": 0.1}}
+
+
+def arrays() -> dict[str, torch.Tensor]:
+    torch.manual_seed(2)
+    return {
+        "train/encoder": torch.randn(N, D),
+        "train/projection": torch.randn(N, P, dtype=torch.float64),
+        "train/labels": torch.arange(N) % 4,
+        "train/identities": torch.arange(N).flip(0),
+        "test/encoder": torch.randn(M, D).bfloat16(),
+        "test/labels": torch.arange(M, dtype=torch.int32) % 4,
+    }
 
 
 def test_written_stores_are_read_back(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from loss_batches import COUNTS, C, P, batch
 from loss_batches import seeded as seeded
-from processes import run_processes
+from programs import run_processes
 from resultant._core import distributed
 from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
 from resultant.losses import ProCoBank, ProCoLoss

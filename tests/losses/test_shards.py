@@ -16,7 +16,7 @@ from torch.distributed import checkpoint
 
 from loss_batches import COUNTS, TAU, C, N, P, batch
 from loss_batches import seeded as seeded
-from processes import run_processes
+from programs import run_processes
 from resultant._core import distributed
 from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoBank, ProCoLoss

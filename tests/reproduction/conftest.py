@@ -8,12 +8,20 @@ from typing import Any
 
 import pytest
 
-from quick_pdf import quick_pdf as quick_pdf
 from resultant.features.packaged import PACKAGED
+from resultant.report import style
 from resultant_reproduction.artefacts import ARTEFACTS, Evidence, Outcome, Records
 from resultant_reproduction.claims import Claim, claims
 
 REPRODUCTION = Path(__file__).parents[2] / "reproduction"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_pdf() -> Iterator[None]:
+    """PDF files with Type 3 fonts: subsets of TrueType fonts take most of the time of a report."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(style.STYLE, "pdf.fonttype", 3)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

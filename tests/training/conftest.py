@@ -11,7 +11,7 @@ import torch
 
 from resultant.training.cifar import train_cifar
 from resultant.training.job import Job
-from tiny_job import DATA, TWO, config, joint_job
+from tiny_cifar import DATA, TWO, config, joint_job
 
 
 @pytest.fixture(autouse=True)

@@ -27,8 +27,7 @@ from resultant.training.extract import extract, keep_split, load_data, timm_netw
 from resultant.training.inference import network_outputs, outputs
 from resultant.training.probe import accuracies
 from resultant.training.stack import Stack
-from tiny_cifar import tiny_cifar
-from tiny_job import DATA, TWO
+from tiny_cifar import DATA, TWO, tiny_cifar
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from resultant.training.config import Run
 from resultant.training.inference import outputs
 from resultant.training.job import Job
 from resultant.training.log import gain_metrics, read_metrics
-from tiny_job import DATA, TWO, config, metrics, stop_after
+from tiny_cifar import DATA, TWO, config, metrics, stop_after
 
 
 def leading_gradient_error(

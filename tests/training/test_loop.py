@@ -28,7 +28,7 @@ from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.job import Job, Progress
 from resultant.training.stack import Stack
-from tiny_job import DATA, TWO, config, joint_job, metrics, stop_after
+from tiny_cifar import DATA, TWO, config, joint_job, metrics, stop_after
 
 # A job that is killed three times; after each, a copy of its folder is named after the moment.
 KILLED = """
@@ -38,7 +38,7 @@ from pathlib import Path
 import shallow
 from resultant.training import batches, log
 from resultant.training.cifar import train_cifar
-from tiny_job import DATA, joint_job
+from tiny_cifar import DATA, joint_job
 
 out = Path(sys.argv[1])
 

@@ -29,8 +29,8 @@ from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.job import Job, Trained
 from resultant.training.stack import Stack, build, side_by_side
 from resultant.training.stacked_loss import StackedProCoLoss
-from tiny_job import DATA, metrics, stop_after
-from tiny_job import config as tiny_config
+from tiny_cifar import DATA, metrics, stop_after
+from tiny_cifar import config as tiny_config
 
 COUNTS, N = [6, 4, 2, 2], 6
 CPU = torch.device("cpu")
