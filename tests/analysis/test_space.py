@@ -18,9 +18,10 @@ import resultant
 from frozen_data import COUNTS, PER_CLASS, TAU, C, P, features, fitted, rows, small_space
 from resultant import analysis
 from resultant._core import memory
-from resultant.analysis import FrozenSpace, Policy, analyze_space, decide, support_curve
+from resultant.analysis import FrozenSpace, Policy, analyze_space, decide
 from resultant.analysis.data import Split, plan
-from resultant.analysis.decisions import BETAS, GAMMAS
+from resultant.analysis.decisions import BETAS, GAMMAS, realization_grid
+from resultant.analysis.finite_sample import support_curve
 from resultant.analysis.fits import compare_fits
 from resultant.analysis.methods import references
 from resultant.analysis.metrics import UnansweredError, plain
@@ -243,7 +244,7 @@ REFUSED: dict[type[Exception], list[tuple[Callable[[], Any], str]]] = {
     ],
     KeyError: [
         (
-            lambda: analysis.realization_grid(fit(), (0.0,), (0.0,)).point("angular", 2.0),
+            lambda: realization_grid(fit(), (0,), (0,)).point("angular", 2),
             "got 'angular' at beta = 2",
         )
     ],

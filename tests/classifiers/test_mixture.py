@@ -230,10 +230,6 @@ MOVMF_TABLE = {
 }
 
 
-def log_density(x: np.ndarray, mu: np.ndarray, kappa: float) -> np.ndarray:
-    return kappa * (x @ mu) - (math.log(4 * math.pi * math.sinh(kappa) / kappa))
-
-
 def inverse(R: float) -> float:
     return float(brentq(lambda k: 1 / math.tanh(k) - 1 / k - R, 1e-6, 600, xtol=1e-14))  # type: ignore[arg-type]
 
@@ -256,9 +252,8 @@ def naive_em(
             R = [sum(w * a for w, a in zip(weight, R, strict=True)) / len(x)] * K
         one_kappa = False
         kappa = [inverse(a) for a in R]
-        joint = np.stack(
-            [math.log(weight[k] / len(x)) + log_density(x, mu[k], kappa[k]) for k in range(K)], 1
-        )
+        norms = [math.log(4 * math.pi * math.sinh(k) / k) for k in kappa]
+        joint = (x @ np.array(mu).T) * kappa - norms + np.log(np.array(weight) / len(x))
         if hard:
             value, r = joint.max(1).mean(), np.eye(K)[joint.argmax(1)]
         else:

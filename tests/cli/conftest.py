@@ -14,6 +14,8 @@ from resultant.cli import main as cli
 from resultant.cli.arguments import DATA_VARIABLE
 from tiny_cifar import tiny_cifar
 
+Shown = pytest.CaptureFixture[str]
+
 
 def call(words: str) -> int:
     """The exit status of a command."""

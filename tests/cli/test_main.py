@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 import resultant
+from cli.conftest import Shown
 from resultant._core.termination import TerminatedError
 from resultant.cli import main as cli
 from resultant.cli.progress import EpochProgress, PlainConsole, Screen
@@ -35,8 +36,6 @@ from resultant.training.job import Progress
 
 RESULTANT = [sys.executable, "-m", "resultant"]
 NAMES = [*cli.COMMANDS, *cli.plugins()]
-
-Shown = pytest.CaptureFixture[str]
 
 
 @dataclass(frozen=True)
@@ -266,7 +265,7 @@ def test_epochs(terminal: bool, quiet: bool) -> None:
     assert Progress(0, 0, 0.0, 0.0, before=10).resumed == "already trained to epoch 10/10"
 
 
-def test_steps_and_results(capsys: Shown) -> None:
+def test_steps_and_results(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """In files, results are on standard output and a line per step on standard error."""
     for quiet, json, out, steps in (
         (False, None, "result\n", 1),
@@ -279,11 +278,8 @@ def test_steps_and_results(capsys: Shown) -> None:
             screen.results.print("result")
         shown = capsys.readouterr()
         assert shown.out == out and re.fullmatch(steps * r" +\d+\.\d s  fit\n", shown.err)
-
-
-def test_plain_console(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names are no markup, neither in lines nor in tables, and steer no terminal; work goes on
-    without a reader, as in ``resultant analyze | head -n 1``."""
+    # Names are no markup, neither in lines nor in tables, and steer no terminal; work goes on
+    # without a reader, as in ``resultant analyze | head -n 1``.
     name = "o[/x] [red]a :smile: \x1b[2J"
     console = PlainConsole()
     console.print(name)

@@ -15,12 +15,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from cli.conftest import Shown
 from resultant._core import tensor_files
 from resultant.cli import main as cli
 from resultant.features.store import write_store
 from small_features import small_features
-
-Shown = pytest.CaptureFixture[str]
 
 IMAGES = "train images --architecture test_resnet --size 32 --device cpu"
 CIFAR = "train cifar-controlled --device cpu --imbalance 3 --data {cifar}"

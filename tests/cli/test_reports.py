@@ -15,13 +15,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from cli.conftest import call, recommended, results
+from cli.conftest import Shown, call, recommended, results
 from resultant.features.store import write_store
 from small_features import COUNTS, HELD_OUT, NAMES, small_features, untimed
 
 pytestmark = pytest.mark.slow
-
-Shown = pytest.CaptureFixture[str]
 
 
 def arrays_of(**options: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import torch
 from rich.console import Console
 from torch.nn.functional import normalize
 
-from cli.conftest import JOINT, PHOTOS, TRAIN, call, records, results, write_cifar
+from cli.conftest import JOINT, PHOTOS, TRAIN, Shown, call, records, results, write_cifar
 from images.photos import photo_bytes
 from plain_resnet import PlainResNet32
 from proco_alike import C, P, loss_modules, saved
@@ -37,11 +37,9 @@ from resultant.training.job import Job, Trained
 from resultant.training.probe import ProbeConfig, linear_probes
 from small_features import small_features
 
-Shown = pytest.CaptureFixture[str]
 
-
-@pytest.mark.slow
-def test_networks_and_records(trained: Path) -> None:
+def test_networks_and_records(cifar: Path, trained: Path, capsys: Shown) -> None:
+    """The same command again trains nothing; its records are replaced, and other records stay."""
     names = ["native-seed0", "angular-beta0-seed0"]
     assert [record["run"] for record in records(trained)] == names
     for record in records(trained):
@@ -54,10 +52,6 @@ def test_networks_and_records(trained: Path) -> None:
     files = {f"{name}.safetensors" for name in names}
     expected = files | {"checkpoint.safetensors", "metrics.jsonl", "records.jsonl"}
     assert {path.name for path in trained.iterdir()} == expected
-
-
-def test_same_command_again(cifar: Path, trained: Path, capsys: Shown) -> None:
-    """A finished job trains nothing; its records are replaced, and other records stay."""
     shutil.copytree(trained, "out")
     run = {"run": "native-seed0", "realization": "native", "beta": 0.0, "seed": 0}
     other = json.dumps({**run, "config": {"epochs": 7}})

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from resultant.analysis.result import AnalysisResult, Recommendation
@@ -175,15 +175,11 @@ def test_marks_as_json_and_in_matplotlib() -> None:
     assert [bar.get_height() for bar in bars] == [2.0, 3.0]
 
 
-def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
-    return sum(w * v for w, v in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def contrast(one: str, other: str) -> float:
+def contrast(*colours: str) -> float:
     """The contrast of WCAG 2: 1 for equal colours, 21 for black on white."""
-    low, high = sorted(map(luminance, (one, other)))
+    parts = np.array([to_rgb(colour) for colour in colours])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    low, high = sorted(linear @ (0.2126, 0.7152, 0.0722))
     return (high + 0.05) / (low + 0.05)
 
 
