@@ -2,9 +2,7 @@
 
 Functions of the cosine, concentration and temperature of a class; this room knows no classes.
 `exact` computes scores, `limits` checks their arguments, `kernel` holds the parts of the Triton
-kernel that other kernels use.
-
-Shapes, dtypes and validation follow the conventions of `resultant.special`.
+kernel that other kernels use. Conventions are those of `resultant.special`.
 """
 
 from resultant.score.exact import (

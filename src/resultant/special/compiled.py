@@ -1,8 +1,5 @@
-"""The compiled kernel for CPUs: loading, coefficients, and calls on tensors.
-
-The library `_kernel.shared` is built with the package where there is a C compiler. Without it, or
-with the environment variable ``RESULTANT_KERNEL=0``, functions in torch compute the same.
-"""
+"""The compiled kernel for CPUs, built with the package where there is a C compiler; without it, or
+with the environment variable ``RESULTANT_KERNEL=0``, functions in torch compute the same."""
 
 from __future__ import annotations
 

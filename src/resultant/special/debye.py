@@ -6,10 +6,9 @@ With :math:`s=\sqrt{\nu^2+x^2}` and :math:`u=\nu/s`,
     \log I_\nu(x) - \nu\log x = s - \nu\log(\nu+s) - \tfrac12\log(2\pi s) + L,
     \qquad L = \sum_{k\ge1} D_k(u)\,\nu^{-k}.
 
-For a fixed order :math:`L` is one polynomial in :math:`u` on [0, 1]. Its coefficients are computed
-from exact rationals, once per order, on the host, and economised: terms of its Chebyshev series
-below the precision are dropped. An order too small for the expansion is shifted up first
-(``shift``); the caller comes down again by the recurrence of the Bessel ratio.
+For a fixed order :math:`L` is one polynomial in :math:`u` on [0, 1], from exact rationals, without
+the terms of its Chebyshev series below the precision. An order too small for the expansion is
+shifted up (``shift``); the caller comes down again by the recurrence of the Bessel ratio.
 """
 
 from __future__ import annotations

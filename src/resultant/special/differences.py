@@ -1,10 +1,9 @@
 r"""The ratio :math:`R_\nu(x) = I_{\nu+1}(x)/I_\nu(x)` and its derivatives, and differences.
 
 The natural variable is :math:`y = x^2`, in which :math:`r = R_\nu(x)/x` is smooth at zero; D
-stands for :math:`2\,d/dy`. The exact score is a small difference of two large values of
-:math:`\phi_\nu(x) = \log I_\nu(x) - \nu\log x`. Nothing here subtracts two such values: with
-:math:`h = x_1^2 - x_0^2` as input, every difference of the log-Debye expansion is a product with
-h, as is every step of the recurrence down to a small order. Tensor functions without autograd.
+stands for :math:`2\,d/dy`. No two values of :math:`\phi_\nu(x) = \log I_\nu(x) - \nu\log x` are
+subtracted: with :math:`h = x_1^2 - x_0^2` as input, every difference of the log-Debye expansion is
+a product with h, as is every step of the recurrence down to a small order.
 """
 
 from __future__ import annotations
@@ -263,7 +262,6 @@ def _along(
 
 def phi_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
     """Compute ``phi(x1) - phi(x0)``, the integral of R."""
-
     return _along(lambda e, a, b: phi_difference(e, a * a, b * b, (b - a) * (b + a))[0], nu, x0, x1)
 
 

@@ -2,9 +2,7 @@
 
 `distribution` is the ``torch.distributions`` class with the charts of its support, `estimators` the
 normaliser, the mean resultant length and the estimators of kappa, `angle` its samples, `tails` the
-probabilities of projections.
-
-Shapes, dtypes and validation follow the conventions of `resultant.special`.
+probabilities of projections. Conventions are those of `resultant.special`.
 """
 
 from resultant.vmf.distribution import HypersphericalUniform, VonMisesFisher
