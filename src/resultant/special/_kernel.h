@@ -124,16 +124,11 @@ typedef struct {
     T log[MOST_TERMS][B], half[B], e1[MOST_TERMS][B]; /* quotients, and the value of e1 */
 } Lower;
 
-INLINE int any_above(const T *y, T least) {
-    int above = 0;
-    for (int i = 0; i < B; i++) above |= y[i] >= least;
-    return above;
-}
-
-INLINE int all_above(const T *y, T least) {
-    int below = 0;
-    for (int i = 0; i < B; i++) below |= !(y[i] >= least);
-    return !below;
+/* The number of elements from `least` on. */
+INLINE int above(const T *y, T least) {
+    int count = 0;
+    for (int i = 0; i < B; i++) count += y[i] >= least;
+    return count;
 }
 
 INLINE void lower_point(Lower *l, const Expansion *e, const T *y) {

@@ -53,8 +53,8 @@ INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x, int all) {
 INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *unshifted, const T *x) {
     T square[B];
     EACH square[i] = x[i] * x[i] + e->nu * e->nu;
-    const int first = e->shift && all_above(square, e->large);
-    const int last = e->shift && any_above(square, e->large);
+    const int beyond = e->shift ? above(square, e->large) : 0;
+    const int first = beyond == B, last = beyond > 0;
     for (int far = first; far <= last; far++) {
         Slopes at;
         slopes_by(&at, far ? unshifted : e, x, 1);
@@ -111,7 +111,7 @@ INLINE void inverse_at(T *x, const Expansion *e, const Expansion *unshifted, con
 INLINE void integrals(T *ratio, T *complement, const Expansion *e, const Expansion *unshifted,
                       const T *x0, const T *x1) {
     const T corner = e->shift ? SQRT(e->large - e->nu * e->nu) : (T)INFINITY;
-    const int legs = any_above(x0, corner) || any_above(x1, corner) ? 2 : 1;
+    const int legs = above(x0, corner) || above(x1, corner) ? 2 : 1;
     EACH ratio[i] = complement[i] = 0;
     for (int leg = 0; leg < legs; leg++) {
         const Expansion *by = leg ? unshifted : e;
@@ -165,7 +165,7 @@ INLINE void log_bessel_at(T *out, const Expansion *e, const Expansion *unshifted
     bounded(at, x);
     EACH start[i] = x0;
     EACH square[i] = at[i] * at[i] + nu * nu;
-    if (!scaled || !all_above(square, e->large)) {
+    if (!scaled || above(square, e->large) < B) {
         integrals(out, other, e, unshifted, start, at);
         EACH {
             const T d = at[i] - x0;
@@ -177,7 +177,7 @@ INLINE void log_bessel_at(T *out, const Expansion *e, const Expansion *unshifted
             out[i] = e->log0 + (out[i] + power) + (scaled ? -at[i] : x[i] - at[i]);
         }
     }
-    if (scaled && any_above(square, e->large)) {
+    if (scaled && above(square, e->large)) {
         log_scaled(other, unshifted, x);
         EACH out[i] = square[i] >= e->large ? other[i] : out[i];
     }

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, reduce, wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,13 +26,12 @@ from numpy.polynomial import Chebyshev, Polynomial
 from numpy.polynomial.chebyshev import chebval
 from torch import Tensor
 
+from resultant._core.autograd import F
 from resultant._core.validation import Number
 
 MAX_TERMS = 14
 # 2**ceil(digits/2) + 1 cuts a significand in two halves whose products are exact (Dekker 1971).
 SPLITTER = {torch.float64: 134217729.0, torch.float32: 4097.0}
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _constant(function: F) -> F:
