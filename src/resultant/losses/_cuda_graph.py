@@ -15,7 +15,7 @@ from torch.autograd import forward_ad
 
 from resultant._core import distributed
 from resultant._core.autograd import is_plain
-from resultant.losses._streamed import with_gradient
+from resultant.losses._streamed import WithGradient
 
 # Losses [V, N] of features [V, N, p] and labels [N].
 Step = Callable[[Tensor, Tensor], Tensor]
@@ -100,7 +100,7 @@ def replayed_entropies(loss: Any, replay: Replay, z: Tensor, y: Tensor) -> Tenso
             )
         return loss.step_entropies(z, y, again=True)
 
-    return with_gradient(z, *known, again)
+    return WithGradient.apply(z, (*known, again))  # type: ignore[return-value]
 
 
 class Replay:

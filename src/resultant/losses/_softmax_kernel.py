@@ -18,7 +18,7 @@ from torch import Tensor
 from resultant._core.device import device_of
 from resultant.classes.realization import Terms
 from resultant.losses._bank_kernel import UNIT_SCALE, half_directions
-from resultant.losses._streamed import Columns, PartialSoftmax, Score
+from resultant.losses._streamed import Columns, PartialSoftmax
 from resultant.score.kernel import constants, difference, tilt
 
 # Queries and classes of a tile, and warps per program: for few queries, and from MANY on.
@@ -108,8 +108,8 @@ def _softmax_rows(
 class FusedSoftmax(PartialSoftmax):
     """`PartialSoftmax` in float32 on a GPU."""
 
-    def __init__(self, z: Tensor, score: Score, terms: Terms) -> None:
-        super().__init__(z, score)
+    def __init__(self, z: Tensor, terms: Terms) -> None:
+        super().__init__(z)
         scaled = z.flatten(0, 1) * UNIT_SCALE
         high = scaled.half()
         self.queries = torch.cat([high, high, (scaled - high).half()], -1)

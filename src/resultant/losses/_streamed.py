@@ -1,14 +1,11 @@
-"""A step of the loss that stores no scores: classes are scored in chunks, of which only parts of
-the softmax and of the gradient remain (`PartialSoftmax`). The views of a batch see banks that
-differ only in the classes of the batch: these are scored once per view, and the class of a query
-apart from the others. With x its logit and L the log-sum-exp of the others, the cross-entropy is
-log(1 + exp(L - x)). With classes in shards every process scores the queries of all processes
-against its own classes, and the parts are added."""
+"""A step of the loss that stores no scores: classes are scored in chunks, of which sums remain
+(`PartialSoftmax`). The classes of the batch, in which the banks of views differ, are scored once
+per view, and the class of a query apart: with x its logit and L the log-sum-exp of the others, the
+cross-entropy is log(1 + exp(L - x)). The sums of classes in shards are added."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -22,9 +19,6 @@ from resultant.classes.realization import Terms
 from resultant.classes.statistics import fit_length
 from resultant.losses.bank import ProCoBank, mean
 from resultant.losses.contrastive import ContrastiveLoss
-
-# (cosines, concentrations, terms) -> (scores, slopes)
-Score = Callable[[Tensor, Tensor, Terms], tuple[Tensor, Tensor]]
 
 
 def should_stream(bank: ProCoBank, z: Tensor) -> bool:
@@ -42,7 +36,7 @@ def streamed_entropies(
     """Return the cross-entropies [V, N] of z [V, N, p], in the dtype to compute in."""
     with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
         entropies, gradient = _Step(loss, z.detach(), y, sizes).result()
-    return with_gradient(z, entropies, gradient)
+    return WithGradient.apply(z, (entropies, gradient, None))  # type: ignore[return-value]
 
 
 class Columns(NamedTuple):
@@ -62,8 +56,8 @@ class PartialSoftmax:
     """Sums of exp(x - top) and of its products with the gradient of x in the query over the logits
     x of the classes absorbed so far, for queries [V, Q, p]; ``top`` is the largest logit."""
 
-    def __init__(self, z: Tensor, score: Score) -> None:
-        self.z, self.score = z, score
+    def __init__(self, z: Tensor) -> None:
+        self.z = z
         self.top = z.new_full(z.shape[:2], torch.finfo(z.dtype).min)
         self.total = torch.zeros_like(self.top)
         self.gradient = torch.zeros_like(z)
@@ -76,7 +70,7 @@ class PartialSoftmax:
         """Add classes of directions ``mu`` [V, K, p] or [K, p] without the class ``own`` [Q]."""
         # Queries first, so that the classes of all views are the columns of one score.
         rho = (self.z @ mu.mT).transpose(0, 1)
-        x, slope = self.score(rho, columns.kappa, columns.terms)
+        x, slope = columns.terms.score_and_slope(rho, columns.kappa, mu.shape[-1])
         x, slope = x.transpose(0, 1) + columns.offset, slope.expand_as(rho).transpose(0, 1)
         if own is not None:
             x.scatter_(-1, own.view(1, -1, 1).expand(*x.shape[:2], 1), -math.inf)
@@ -99,14 +93,14 @@ class PartialSoftmax:
         distributed.all_reduce_sum(self.gradient)
 
 
-def partial_softmax(z: Tensor, score: Score, terms: Terms) -> PartialSoftmax:
+def partial_softmax(z: Tensor, terms: Terms) -> PartialSoftmax:
     """Return an empty softmax for queries z [V, Q, p], by the fastest way of the device."""
     # Products of halves that are summed in float32 exist from torch 2.8 on.
     if z.is_cuda and z.dtype == torch.float32 and hasattr(torch.ops.aten.mm, "dtype"):
         kernels = kernel_module("resultant.losses._softmax_kernel")
         if kernels is not None:
-            return kernels.FusedSoftmax(z, score, terms)
-    return PartialSoftmax(z, score)
+            return kernels.FusedSoftmax(z, terms)
+    return PartialSoftmax(z)
 
 
 class _Step:
@@ -152,7 +146,7 @@ class _Step:
         columns = Columns(kappa, loss.terms(kappa, gains), rest[:-1])
         batch = columns.at(self.rows)._replace(offset=offset[self.slots])
         own_logit, own_gradient = self._own(batch.at(self.queries), gains)
-        part = partial_softmax(z, loss.score_and_slope, columns.terms)
+        part = partial_softmax(z, columns.terms)
         bytes_per_class = z.numel() // z.shape[-1] * z.element_size()
         for classes in memory.row_slices(held, bytes_per_class, memory.matrix_bytes(z.device)):
             part.absorb(bank.old[classes], columns.at(classes))
@@ -191,7 +185,7 @@ class _Step:
             kappa = kappa.to(z.dtype)
             terms = loss.terms(kappa, gains)
         rho = (z * mu).sum(-1)
-        score, slope = loss.score_and_slope(rho, kappa, terms)
+        score, slope = terms.score_and_slope(rho, kappa, bank.dim)
         gradient = (slope.expand_as(rho).unsqueeze(-1) * mu).masked_fill(outside.unsqueeze(-1), 0.0)
         return (score + offset).masked_fill(outside, 0.0), gradient
 
@@ -204,16 +198,11 @@ class _Step:
         part.absorb_views(self.mu, batch._replace(offset=once), first[self.queries])
 
 
-def with_gradient(
-    z: Tensor, losses: Tensor, gradient: Tensor, again: Callable[[Tensor], Tensor] | None = None
-) -> Tensor:
-    """Return ``losses`` [...] of rows z [..., p] with the known ``gradient`` [..., p] of each row;
-    ``again`` computes them from z, for second derivatives."""
-    # In a tuple: autograd inspects every tensor among the arguments.
-    return _WithGradient.apply(z, (losses, gradient, again))  # type: ignore[return-value]
+class WithGradient(torch.autograd.Function):
+    """Losses [...] of rows z [..., p] with the known gradient [..., p] of each row, in a tuple, as
+    autograd inspects every tensor among the arguments; last in it is a function that computes the
+    losses again from z for second derivatives, or None."""
 
-
-class _WithGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, known: tuple[Tensor, Tensor, Any]) -> Tensor:
         losses, gradient, ctx.again = known

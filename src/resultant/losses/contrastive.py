@@ -15,7 +15,6 @@ from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.losses._batch import compute_dtype, cross_entropy
 from resultant.losses.bank import ProCoBank, Snapshot, WideModule
-from resultant.score.exact import vmf_score_and_slope
 from resultant.score.limits import require_comparable
 
 
@@ -107,14 +106,6 @@ class ContrastiveLoss(WideModule):
         """Return the realized scores at cosines ``rho`` of classes [..., C]."""
         kappa = kappa.to(rho.dtype)
         return self.terms(kappa, gains).score(rho, kappa, self.bank.dim)
-
-    def score_and_slope(self, rho: Tensor, kappa: Tensor, terms: Terms) -> tuple[Tensor, Tensor]:
-        """Return the scores at cosines ``rho`` [..., C], and their slopes, which broadcast."""
-        if terms.tau is None:
-            assert terms.slope is not None
-            return terms.of(None, rho), terms.slope
-        q, slope = vmf_score_and_slope(rho, kappa, terms.tau, self.bank.dim, validate_args=False)
-        return terms.of(q, rho), slope if terms.slope is None else slope + terms.slope
 
     def gain(self, kappa: Tensor) -> Tensor:
         """Return the gains of concentrations."""

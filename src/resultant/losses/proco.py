@@ -31,17 +31,15 @@ class ProCoLoss(ContrastiveLoss):
 
     Each view of a batch in turn enters both banks (`ProCoBank`), the classes of the bank ``old``
     are fitted and detached, and the view is scored against them (`class_scores`). The loss is the
-    cross-entropy of :math:`q_c+\gamma\log\pi_c`. The defaults are those of ProCo, to train as
-    published: ``native`` scores, the class frequencies as prior, and its estimator of kappa.
+    cross-entropy of :math:`q_c+\gamma\log\pi_c`. The defaults are those of ProCo as published.
 
     With ``class_counts`` an epoch begins by itself after that many samples; without them, inside
     torch.compile and inside a CUDA graph of your own, call `start_epoch` before every epoch. In
     ``eval`` mode the statistics do not change; ``torch.utils.checkpoint`` counts a step twice.
 
     On the CPU the values of z and y are checked in the step, except under ``torch.compile``. On a
-    GPU nothing waits: vectors without a direction are an error in a later step or in `check`, a
-    label out of range makes the loss NaN, and so does a class without a temperature that reaches
-    its target gain (`class_scores`), which `check` raises.
+    GPU nothing waits: vectors without a direction are an error in a later step or in `check`; a
+    label out of range, and a class without a temperature, which `check` raises, make the loss NaN.
 
     Under torch.distributed every process gets the loss of its own queries, takes the same number of
     steps, and has the statistics of all samples. Scores of more than 256 MiB on a GPU, or 64 MiB on
@@ -54,8 +52,7 @@ class ProCoLoss(ContrastiveLoss):
             their sum is an epoch. Without them the shares are equal, and the first step warns.
         prior: Strength :math:`\gamma` of the class prior.
         estimator, seed: As of `ProCoBank`.
-        leave_out: Score the class of a query without the query in it, with the target gain of the
-            whole class (sec:self-inclusion).
+        leave_out: Score the class of a query without it, with the target gain of the whole class.
         normalize: Normalize z in float32 or wider. With False, z of another length is an error.
         reduction: ``mean`` or ``sum`` over views and samples, or ``none`` for [N] or [V, N].
         ignore_index: Label of samples without a class, which have no loss and enter no statistics.
@@ -63,10 +60,9 @@ class ProCoLoss(ContrastiveLoss):
             at the third call of a shape and replayed; True records at the first call, False never.
             Not recorded are more than four shapes, steps without a gradient, inside a graph,
             torch.compile or torch.func, on several ranks, and above 128 MiB of classes and scores.
-        shard_classes: Share banks and scores of the classes among the processes: `state`, `scores`
-            and ``bank.classes`` are those of a process; ``state_dict`` has DTensors, which
-            torch.distributed.checkpoint saves and loads for any number of processes, and
-            ``load_state_dict`` also takes the banks of an unsharded loss.
+        shard_classes: Share the classes among the processes: `state`, `scores`, ``bank.classes``
+            are those of a process; ``state_dict`` has DTensors, which torch.distributed.checkpoint
+            loads for any number of processes, and ``load_state_dict`` also takes unsharded banks.
 
     Raises:
         ValueError: For settings or batches out of range; values of z and y on the CPU only.
