@@ -10,7 +10,6 @@ import torch
 import resultant as rs
 from class_samples import F64, C, P, axis, close, fitted, naive_kappa, naive_mean, sample, unit
 from resultant._core import memory
-from resultant.classes.finite_sample import cross_fit_temperature, fold_statistics
 from resultant.vmf.estimators import ESTIMATORS, OF_LENGTH
 
 
@@ -96,8 +95,8 @@ def test_cross_fit_is_the_naive_one(estimator: str) -> None:
     y = torch.cat([y, torch.tensor([5, 5, 6, 6, 7, 7, 7, 7])])
     fold = torch.cat([torch.randint(3, (50,)), torch.tensor([0, 0, 0, 1, 2, 2, 2, 2])])
     tau, A_ref, r_min, r_max = 0.1, 0.6, 0.9, 1.1
-    folds = fold_statistics(z, y, fold, 8, 3)
-    fit = cross_fit_temperature(folds, tau, A_ref, r_min=r_min, r_max=r_max, estimator=estimator)
+    folds = rs.fold_statistics(z, y, fold, 8, 3)
+    fit = rs.cross_fit_temperature(folds, tau, A_ref, r_min=r_min, r_max=r_max, estimator=estimator)
     clipped = set()
     for k in range(3):
         rows = fold != k

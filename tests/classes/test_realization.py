@@ -16,13 +16,9 @@ from torch.nn.functional import normalize
 
 import resultant as rs
 from class_samples import F64
-from resultant import Rule, realize
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, group_masks, shot_groups
 from resultant.classes.rule import FAMILIES, REALIZATIONS
-from resultant.classes.statistics import ClassState
-from resultant.score.exact import vmf_score
 from resultant.special import compiled as kernel
-from resultant.vmf.estimators import mean_resultant
 from small_classes import TAU, C, N, P, classes, close, queries
 
 
@@ -35,18 +31,19 @@ def naive_target(g: list[float], beta: float, family: str) -> list[float]:
 
 
 def naive_scores(
-    z: Tensor, state: ClassState, tau: float, realization: str, beta: float, family: str
+    z: Tensor, state: rs.ClassState, tau: float, realization: str, beta: float, family: str
 ) -> Tensor:
     """Every realization as the paper writes it, score by score."""
-    A = [float(mean_resultant(state.dim, k)) for k in state.kappa.tolist()]
+    A = [float(rs.mean_resultant(state.dim, k)) for k in state.kappa.tolist()]
     g = [a / tau for a in A]
     target = naive_target(g, beta, family)
 
     def score(x: Tensor, c: int) -> float:
-        rho, star = float((x * state.mu[c].double()).sum()), A[c] / target[c]
+        rho = max(-1.0, min(1.0, float((x * state.mu[c].double()).sum())))
+        star = A[c] / target[c]
 
         def q(rho: float, tau: float) -> float:
-            return float(vmf_score(max(-1.0, min(1.0, rho)), float(state.kappa[c]), tau, state.dim))
+            return float(rs.vmf_score(rho, float(state.kappa[c]), tau, state.dim))
 
         return {
             "native": lambda: q(rho, tau),
@@ -225,19 +222,19 @@ def test_gpu_scores_agree_without_synchronising(realization: str) -> None:
 
 
 def test_rules_compare_by_value() -> None:
-    rule = Rule(0.1, "angular", 1)
-    assert rule == Rule(0.1, "angular", beta=1.0) and isinstance(rule.beta, float)
-    assert {rule: 1}[Rule(0.1, "angular", 1.0)] == 1
-    assert len({rule, replace(rule, beta=0.5), replace(rule, family="power"), Rule(0.1)}) == 4
+    rule = rs.Rule(0.1, "angular", 1)
+    assert rule == rs.Rule(0.1, "angular", beta=1.0) and isinstance(rule.beta, float)
+    assert {rule: 1}[rs.Rule(0.1, "angular", 1.0)] == 1
+    assert len({rule, replace(rule, beta=0.5), replace(rule, family="power"), rs.Rule(0.1)}) == 4
     with pytest.raises(FrozenInstanceError):
         rule.beta = 0.0  # type: ignore[misc]
     tau, offset = torch.tensor([0.1, 0.2]), torch.tensor([0.0, -1.0])
-    rule = Rule(tau, offset=offset)
-    for other in (Rule(tau), Rule(0.1, offset=offset), Rule(tau, offset=2 * offset), 1):
+    rule = rs.Rule(tau, offset=offset)
+    for other in (rs.Rule(tau), rs.Rule(0.1, offset=offset), rs.Rule(tau, offset=2 * offset), 1):
         assert rule != other
-    assert {rule: 1}[Rule(tau.clone(), offset=offset.clone())] == 1
-    state = ClassState(torch.eye(2), torch.ones(2), torch.ones(2))
-    assert realize(state, rule) != realize(state, rule)  # by identity, as ClassState
+    assert {rule: 1}[rs.Rule(tau.clone(), offset=offset.clone())] == 1
+    state = rs.ClassState(torch.eye(2), torch.ones(2), torch.ones(2))
+    assert rs.realize(state, rule) != rs.realize(state, rule)  # by identity
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,6 @@ from torch.nn.functional import cross_entropy, normalize
 import resultant as rs
 from resultant._core.validation import DivergedError
 from resultant.classes.rule import REALIZATIONS
-from resultant.classes.statistics import ClassState
-from resultant.score.exact import vmf_score
-from resultant.vmf.distribution import VonMisesFisher
-from resultant.vmf.estimators import mean_resultant
 from small_classes import close
 
 F64, F32 = torch.float64, torch.float32
@@ -31,7 +27,7 @@ DIMENSIONS = [2, 3, 5, 16, 128, 1024, 4096]
 class Case:
     z: Tensor
     y: Tensor
-    state: ClassState
+    state: rs.ClassState
     tau: float
     offset: Tensor | None
 
@@ -66,28 +62,28 @@ def cases(draw: st.DrawFn, least_kappa: float | None = None, n: int = 24) -> Cas
             offset[a[0]] = 0
     possible = torch.arange(C) if offset is None else offset.isfinite().nonzero().squeeze(1)
     y = possible[torch.randint(len(possible), (n,))]
-    state = ClassState(mu, kappa, torch.ones(C))
+    state = rs.ClassState(mu, kappa, torch.ones(C))
     if draw(st.booleans()):
         state = state.to(dtype=F32)
     dtype = draw(st.sampled_from([F64, F64, F32, F32, torch.bfloat16]))
     return Case(z.to(dtype), y, state, tau, offset)
 
 
-def overlapping(C: int, seed: int = 0, n: int = 2000) -> tuple[Tensor, Tensor, ClassState]:
+def overlapping(C: int, seed: int = 0, n: int = 2000) -> tuple[Tensor, Tensor, rs.ClassState]:
     """Classes of p = 128 with kappa 100 to 300 that share a direction, and samples of them."""
     torch.manual_seed(seed)
     shared = 3 * math.sqrt(128) * torch.eye(1, 128)
     mu = normalize(torch.randn(C, 128, dtype=F64) + shared, dim=1)
     kappa = torch.linspace(100, 300, C, dtype=F64)
     y = torch.arange(n) % C
-    z = normalize(VonMisesFisher(mu[y], kappa[y]).sample(), dim=1)
-    return z, y, ClassState(mu, kappa, torch.ones(C))
+    z = normalize(rs.VonMisesFisher(mu[y], kappa[y]).sample(), dim=1)
+    return z, y, rs.ClassState(mu, kappa, torch.ones(C))
 
 
-def naive(z: Tensor, state: ClassState, tau: Any, offset: Tensor) -> tuple[Tensor, Tensor]:
+def naive(z: Tensor, state: rs.ClassState, tau: Any, offset: Tensor) -> tuple[Tensor, Tensor]:
     """Cosine logits and residuals [N, C], by their definitions."""
-    rho, g = z @ state.mu.T, mean_resultant(state.dim, state.kappa) / tau
-    return offset + g.mean() * rho, vmf_score(rho, state.kappa, tau, state.dim) - g * rho
+    rho, g = z @ state.mu.T, rs.mean_resultant(state.dim, state.kappa) / tau
+    return offset + g.mean() * rho, rs.vmf_score(rho, state.kappa, tau, state.dim) - g * rho
 
 
 def some_pairs(C: int) -> Tensor:

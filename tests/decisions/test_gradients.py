@@ -19,8 +19,7 @@ from decisions.arcs import BETA, OFFSET, PAIRS, classes, queries
 from resultant._core import memory
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, shot_groups
 from resultant.classes.rule import REALIZATIONS
-from resultant.classes.statistics import ClassState
-from resultant.decisions.margins import PAIR_TYPES, select_pairs
+from resultant.decisions.margins import PAIR_TYPES
 from small_classes import TAU, C, N, P, close
 
 STATE = classes()
@@ -167,17 +166,17 @@ def test_comparison_of_gradients() -> None:
     assert rs.gradient_cosines(G, H).isnan().tolist() == [False, False, True, False, False]
 
 
-def long_tail(C: int = 60) -> tuple[ClassState, Tensor]:
+def long_tail(C: int = 60) -> tuple[rs.ClassState, Tensor]:
     torch.manual_seed(4)
     counts = (500 * 0.01 ** (torch.arange(C) / (C - 1))).long()[torch.randperm(C)]
-    return ClassState(unit(C, 8), torch.ones(C, dtype=F64), counts), shot_groups(counts)
+    return rs.ClassState(unit(C, 8), torch.ones(C, dtype=F64), counts), shot_groups(counts)
 
 
 @pytest.mark.parametrize("chunk", [1 << 25, 8 * 50])
 def test_selected_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "MATRIX_BYTES", chunk)
     state, groups = long_tail()
-    chosen = select_pairs(state, groups, seed=3)
+    chosen = rs.select_pairs(state, groups, seed=3)
     assert chosen.pairs.shape == (60, 2) and chosen.kind.bincount().tolist() == [10] * 6
     rho, names = state.mu @ state.mu.T, "HMT"
     seen = {frozenset(pair) for pair in chosen.pairs.tolist()}
@@ -193,7 +192,7 @@ def test_selected_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
         )
         near = chosen.pairs[of_kind & chosen.closest].tolist()
         assert [{*pair} for pair in near] == [pair for _, pair in best[:5]]
-    again, other = (select_pairs(state, groups, seed=seed) for seed in (3, 4))
+    again, other = (rs.select_pairs(state, groups, seed=seed) for seed in (3, 4))
     assert torch.equal(again.pairs, chosen.pairs)
     assert torch.equal(other.pairs[chosen.closest], chosen.pairs[chosen.closest])
     assert not torch.equal(other.pairs, chosen.pairs)
@@ -203,10 +202,10 @@ def test_selected_pairs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_pairs_are_uniform() -> None:
     """Five of the ten pairs within a group that are not the five closest, evenly over seeds."""
     torch.manual_seed(0)
-    state = ClassState(unit(24, 4), torch.ones(24, dtype=F64), torch.ones(24))
+    state = rs.ClassState(unit(24, 4), torch.ones(24, dtype=F64), torch.ones(24))
     groups, tally = torch.tensor([HEAD] * 6 + [TAIL] * 18), Counter()
     for seed in range(300):
-        chosen = select_pairs(state, groups, seed=seed)
+        chosen = rs.select_pairs(state, groups, seed=seed)
         tally.update(map(tuple, chosen.pairs[(chosen.kind == 0) & ~chosen.closest].tolist()))
     assert len(tally) == 10 and tally.total() == 1500
     # Each is drawn 150 times, with a standard deviation of 9.
@@ -215,15 +214,15 @@ def test_random_pairs_are_uniform() -> None:
 
 def test_small_types_are_taken_whole() -> None:
     for number in (10, 20):
-        chosen = select_pairs(*long_tail(number))
+        chosen = rs.select_pairs(*long_tail(number))
         assert (
             sorted(sorted(pair) for pair in chosen.pairs.tolist())
             == torch.combinations(torch.arange(number)).tolist()
         )
     state, _ = long_tail(40)
     groups = torch.tensor([HEAD] * 2 + [MEDIUM] * 3 + [TAIL] * 35)
-    chosen = select_pairs(state, groups)
+    chosen = rs.select_pairs(state, groups)
     assert chosen.kind.bincount().tolist() == [1, 6, 10, 3, 10, 10]
     mixed = chosen.pairs[chosen.kind == 1].tolist()
     assert sorted(map(tuple, mixed)) == list(product((0, 1), (2, 3, 4)))
-    assert select_pairs(state, torch.full((40,), TAIL)).kind.tolist() == [5] * 10
+    assert rs.select_pairs(state, torch.full((40,), TAIL)).kind.tolist() == [5] * 10

@@ -252,12 +252,10 @@ def test_start_epoch_of_a_number_is_idempotent() -> None:
             assert all(map(torch.equal, plain.bank.buffers(), numbered.bank.buffers()))
 
 
-def test_evaluation_and_reset() -> None:
+def test_reset() -> None:
     loss = ProCoLoss(C, P, class_counts=SIZES)
     z, y = epoch()
     loss(z[:60], y[:60])
-    loss.eval()(z, y)
-    assert samples(loss.bank) == (60, 60)
     loss.bank.reset()
     assert samples(loss.bank) == (0, 0) and loss.bank.seen == 0
     for rows in torch.arange(TOTAL).split(30):

@@ -15,14 +15,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import resultant as rs
 from loss_batches import COUNTS, TAU, C, N, P, batch, wrong_length
 from loss_batches import seeded as seeded
 from resultant._core import validation
-from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoBank, ProCoLoss
-from resultant.score.exact import vmf_score
-from resultant.special.bessel import log_bessel_i
 
 
 class Naive:
@@ -51,7 +49,7 @@ class Naive:
         mu = ave / ave.norm(dim=-1, keepdim=True)
         kt = (kappa[:, None] * mu + z[:, None] / self.tau).norm(dim=-1)
         nu = z.shape[1] / 2 - 1
-        log_c, log_ct = (log_bessel_i(nu, k) - nu * k.log() for k in (kappa, kt))
+        log_c, log_ct = (rs.log_bessel_i(nu, k) - nu * k.log() for k in (kappa, kt))
         return log_ct - log_c
 
     def loss(self, views: Tensor, y: Tensor) -> Tensor:
@@ -104,7 +102,7 @@ def test_equals_cross_entropy_of_class_scores(realization: str, family: str) -> 
     (grad,) = torch.autograd.grad(got := loss(x, y), x)
     offset = 0.7 * (COUNTS.double() / COUNTS.sum()).log()
     arguments = (loss.state(), 0.2, realization, 0.4)
-    expected = class_scores(x, *arguments, family=family)
+    expected = rs.class_scores(x, *arguments, family=family)
     torch.testing.assert_close(loss.scores(x), expected, rtol=1e-11, atol=1e-11)
     expected = nn.functional.cross_entropy(expected + offset, y)
     (expected_grad,) = torch.autograd.grad(expected, x)
@@ -135,7 +133,7 @@ def test_leave_out_of_every_realization(realization: str) -> None:
     z, y = batch()[0], torch.arange(N) % C
     got = loss(z, y)
     state = loss.state()
-    scores = class_scores(z, state, TAU, realization, 0.3)
+    scores = rs.class_scores(z, state, TAU, realization, 0.3)
     g = state.resultant / TAU
     target = g.mean() + 0.3 * (g - g.mean())
     for i in range(N):
@@ -146,7 +144,7 @@ def test_leave_out_of_every_realization(realization: str) -> None:
         mu, kappa, A = own.mu[c], own.kappa[c], own.resultant[c]
         rho = z[i] @ mu
         q, q_star = (
-            vmf_score(torch.stack([rho, 0 * rho]), kappa, tau, P) for tau in (TAU, A / target[c])
+            rs.vmf_score(torch.stack([rho, 0 * rho]), kappa, tau, P) for tau in (TAU, A / target[c])
         )
         scores[i, c] = {
             "native": q[0],
@@ -168,8 +166,8 @@ def test_leave_out_of_a_class_with_one_sample() -> None:
         if realization == "native":
             # The own class has the length of the random start, orthogonal to the query.
             start = torch.tensor(P * 0.9 / (1 - 0.9**2)).double()
-            own = vmf_score(torch.zeros(C).double(), start, 0.1, P)
-            q = vmf_score(z @ z.mT, torch.tensor(1e5).double(), 0.1, P)
+            own = rs.vmf_score(torch.zeros(C).double(), start, 0.1, P)
+            q = rs.vmf_score(z @ z.mT, torch.tensor(1e5).double(), 0.1, P)
             q = q.diagonal_scatter(own)
             torch.testing.assert_close(total, nn.functional.cross_entropy(q, torch.arange(C)))
 

@@ -15,22 +15,20 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, special
 from torch import Tensor
 
-from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.score.exact import vmf_score
-from resultant.theory.binary_model import BinaryModel, Decision, projection_variance, rate_function
+import resultant as rs
+from resultant.theory.binary_model import Decision
 from resultant.theory.plane_tail import log_plane_tail
-from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.tails import log_projection_tail
 
 DOUBLINGS = (256, 1024, 4096, 16384, 65536)
 
-ORDERED = BinaryModel(2.0, 1.0, 0.3, tau=0.5, b_h=0.1)
+ORDERED = rs.BinaryModel(2.0, 1.0, 0.3, tau=0.5, b_h=0.1)
 # Here the offsets decide which class has the larger exponent.
-CLOSE = BinaryModel(1.2, 1.0, -0.2, tau=1.0, b_h=0.05, b_t=-0.05)
-CRITICAL = BinaryModel(2.0, 1.0, 0.3, tau=0.5)
+CLOSE = rs.BinaryModel(1.2, 1.0, -0.2, tau=1.0, b_h=0.05, b_t=-0.05)
+CRITICAL = rs.BinaryModel(2.0, 1.0, 0.3, tau=0.5)
 
 models = st.builds(
-    BinaryModel,
+    rs.BinaryModel,
     lambda_h=st.floats(0.05, 20.0),
     lambda_t=st.floats(0.05, 20.0),
     cosine=st.floats(-1.0, 0.95),
@@ -49,7 +47,7 @@ def _seed() -> None:
     torch.manual_seed(20240601)
 
 
-def at_margin(R_t: float, model: BinaryModel = CRITICAL) -> BinaryModel:
+def at_margin(R_t: float, model: rs.BinaryModel = CRITICAL) -> rs.BinaryModel:
     """The model with its offsets moved so that the tail class has this typical margin."""
     flat = replace(model, b_h=0.0, b_t=0.0)
     return replace(flat, b_h=(flat.typical_margins.t - R_t) / model.tau)
@@ -58,18 +56,18 @@ def at_margin(R_t: float, model: BinaryModel = CRITICAL) -> BinaryModel:
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [3, 16, 128])
 @pytest.mark.parametrize("model", [ORDERED, at_margin(0.03), at_margin(-0.05)])
-def test_errors_against_full_draws(p: int, model: BinaryModel) -> None:
+def test_errors_against_full_draws(p: int, model: rs.BinaryModel) -> None:
     """Errors of both rules, written out for whole vectors, and of draws in the plane."""
     n, nu, offset = 40_000, p / 2 - 1, model.b_h - model.b_t
     mu = torch.eye(2, p, dtype=torch.float64)
     mu[1] = model.cosine * mu[0] + math.sqrt(1 - model.cosine**2) * mu[1]
     kappa = torch.tensor(model.concentrations(p), dtype=torch.float64)
     r = kappa / (nu + (nu * nu + kappa**2).sqrt())
-    drawn = [VonMisesFisher(m, k).sample((n,)) for m, k in zip(mu, kappa, strict=True)]
+    drawn = [rs.VonMisesFisher(m, k).sample((n,)) for m, k in zip(mu, kappa, strict=True)]
     cosines = [z @ mu.T for z in drawn]
     margins = {
         "leading": [offset + rho @ (r * torch.tensor([1, -1])) / model.tau for rho in cosines],
-        "exact": [offset - vmf_score(rho, kappa, model.tau, p).diff()[:, 0] for rho in cosines],
+        "exact": [offset - rs.vmf_score(rho, kappa, model.tau, p).diff()[:, 0] for rho in cosines],
     }
     for rule in RULES:
         counted = model.monte_carlo(p, n, rule)
@@ -95,7 +93,7 @@ def test_nothing_counted_is_not_a_probability_of_zero() -> None:
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(models, st.sampled_from([3, 5, 24, 200]))
-def test_errors_of_the_exact_rule_against_counts(model: BinaryModel, p: int) -> None:
+def test_errors_of_the_exact_rule_against_counts(model: rs.BinaryModel, p: int) -> None:
     torch.manual_seed(7)
     n = 20_000
     for error, estimate in zip(model.errors(p, "exact"), model.monte_carlo(p, n), strict=True):
@@ -120,8 +118,8 @@ def test_transition_limits() -> None:
         assert at_margin(R).limiting_errors == (0.0, limit)
         assert at_margin(R).errors(65536).t == pytest.approx(limit, abs=2e-3)
     # A mean direction across the other: R_t = r_t^2 - delta, zero without rounding.
-    r = BinaryModel(1.0, 0.75, 0.0).r.t
-    critical = BinaryModel(1.0, 0.75, 0.0, tau=1.0, b_h=r * r)
+    r = rs.BinaryModel(1.0, 0.75, 0.0).r.t
+    critical = rs.BinaryModel(1.0, 0.75, 0.0, tau=1.0, b_h=r * r)
     assert critical.typical_margins.t == 0 == critical.exponents.t
     assert critical.limiting_errors == (0.0, 0.5)
     for estimate in (critical.errors(65536).t, critical.monte_carlo(65536, 20_000).t.value):
@@ -129,31 +127,31 @@ def test_transition_limits() -> None:
 
 
 @pytest.fixture(scope="module")
-def state() -> ClassState:
+def state() -> rs.ClassState:
     """Three classes of different concentrations, in eight dimensions."""
     torch.manual_seed(3)
     mu = torch.nn.functional.normalize(torch.randn(3, 8, dtype=torch.float64) + 0.7, dim=1)
     kappa = torch.tensor([7.0, 4.0, 2.5], dtype=torch.float64)
-    z = VonMisesFisher(mu, kappa).sample((200,)).flatten(0, 1)
-    return ClassStatistics(3, 8).update(z, torch.arange(3).repeat(200)).state()
+    z = rs.VonMisesFisher(mu, kappa).sample((200,)).flatten(0, 1)
+    return rs.ClassStatistics(3, 8).update(z, torch.arange(3).repeat(200)).state()
 
 
-def test_model_of_exchanged_rounded_and_equal_classes(state: ClassState) -> None:
-    model, other = (BinaryModel.of(state, *pair, 0.5) for pair in ((0, 2), (2, 0)))
+def test_model_of_exchanged_rounded_and_equal_classes(state: rs.ClassState) -> None:
+    model, other = (rs.BinaryModel.of(state, *pair, 0.5) for pair in ((0, 2), (2, 0)))
     assert (model.lambda_h, model.lambda_t) == (other.lambda_t, other.lambda_h)
     assert list(model.errors(8)) == pytest.approx(list(other.errors(8))[::-1], rel=1e-12)
-    rounded = BinaryModel.of(state.to(dtype=torch.float32), 0, 2)
+    rounded = rs.BinaryModel.of(state.to(dtype=torch.float32), 0, 2)
     assert rounded.cosine == pytest.approx(model.cosine, abs=1e-6)
     mu = torch.stack([state.mu[0], state.mu[0], -state.mu[0]])
     kappa = torch.tensor([3.0, 6.0, 3.0], dtype=torch.float64)
-    narrow = ClassState(mu, kappa, torch.ones(3))
-    assert BinaryModel.of(narrow, np.int64(0), torch.tensor(1)) == BinaryModel(1.0, 2.0, 1.0)
-    assert BinaryModel.of(narrow, 0, 2).cosine == pytest.approx(-1.0, abs=1e-15)
+    narrow = rs.ClassState(mu, kappa, torch.ones(3))
+    assert rs.BinaryModel.of(narrow, np.int64(0), torch.tensor(1)) == rs.BinaryModel(1.0, 2.0, 1.0)
+    assert rs.BinaryModel.of(narrow, 0, 2).cosine == pytest.approx(-1.0, abs=1e-15)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [ORDERED, CLOSE, BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])
-def test_log_errors_reach_the_exponents(model: BinaryModel) -> None:
+@pytest.mark.parametrize("model", [ORDERED, CLOSE, rs.BinaryModel(0.5, 3.0, -1.0, b_t=0.1)])
+def test_log_errors_reach_the_exponents(model: rs.BinaryModel) -> None:
     """-log(error) = nu I + log(nu)/2 + C + o(1): Laplace's prefactor of a tail. The exact rule has
     the same exponents: D_nu - D_0 = O(1/nu) changes an error by a factor that has a limit."""
     assert min(model.typical_margins) > 0
@@ -170,7 +168,7 @@ def test_log_errors_reach_the_exponents(model: BinaryModel) -> None:
 
 
 def test_errors_far_below_the_smallest_double() -> None:
-    model = BinaryModel(8.0, 6.0, -0.9)
+    model = rs.BinaryModel(8.0, 6.0, -0.9)
     assert max(model.log_errors(65536)) < -1e4
     assert model.errors(65536) == (0.0, 0.0)
 
@@ -178,7 +176,7 @@ def test_errors_far_below_the_smallest_double() -> None:
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(models, st.sampled_from([3, 24, 1000]))
-def test_exchanging_the_classes_exchanges_their_errors(model: BinaryModel, p: int) -> None:
+def test_exchanging_the_classes_exchanges_their_errors(model: rs.BinaryModel, p: int) -> None:
     lambdas = {"lambda_h": model.lambda_t, "lambda_t": model.lambda_h}
     other = replace(model.reversed_prior(), **lambdas)
     for mine, theirs in (
@@ -202,7 +200,7 @@ def test_rate_is_a_legendre_transform(lam: float, beta: float, xi: float) -> Non
         return J(lam**2 + 2 * lam * s * beta + s**2) - J(lam**2) - s * xi
 
     least: Any = optimize.minimize_scalar(negative, bracket=(-1.0, 1.0), tol=1e-12)
-    assert float(rate_function(xi, lam, beta)) == pytest.approx(-least.fun, rel=1e-9, abs=1e-9)
+    assert float(rs.rate_function(xi, lam, beta)) == pytest.approx(-least.fun, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.3, 4.0, 50.0])
@@ -210,25 +208,26 @@ def test_rate_is_a_legendre_transform(lam: float, beta: float, xi: float) -> Non
 def test_rate_is_convex_and_zero_at_the_typical_value(lam: float, beta: float) -> None:
     typical = lam / (1 + math.sqrt(1 + lam**2)) * beta
     at = torch.tensor(typical, dtype=torch.float64, requires_grad=True)
-    rate = rate_function(at, lam, beta)
+    rate = rs.rate_function(at, lam, beta)
     (slope,) = torch.autograd.grad(rate, at)
     assert abs(float(rate.detach())) < 1e-14 * (1 + lam)
     assert abs(float(slope)) < 1e-12 * (1 + lam)
     grid = torch.linspace(-0.999, 0.999, 501, dtype=torch.float64)
-    assert (rate_function(grid, lam, beta).diff().diff() > 0).all()
+    assert (rs.rate_function(grid, lam, beta).diff().diff() > 0).all()
     # Its curvature at the typical value is one over the variance of the projection.
-    bend = rate_function(torch.tensor([typical - 1e-4, typical + 1e-4]).double(), lam, beta).sum()
-    variance = projection_variance(lam, beta, math.sqrt(1 - beta**2))
+    ends = torch.tensor([typical - 1e-4, typical + 1e-4], dtype=torch.float64)
+    bend = rs.rate_function(ends, lam, beta).sum()
+    variance = rs.projection_variance(lam, beta, math.sqrt(1 - beta**2))
     assert float(bend * variance) == pytest.approx(1e-8, rel=1e-3)
 
 
 def test_rate_is_infinite_from_the_sphere_on_and_differentiable_inside() -> None:
     xi = torch.tensor([-1.5, -1.0, 1.0, 2.0])
-    assert rate_function(xi, 2.0, 0.3).tolist() == [math.inf] * 4
-    assert BinaryModel(1.0, 1.0, 0.0, b_h=5.0).exponents == (math.inf, 0.0)
+    assert rs.rate_function(xi, 2.0, 0.3).tolist() == [math.inf] * 4
+    assert rs.BinaryModel(1.0, 1.0, 0.0, b_h=5.0).exponents == (math.inf, 0.0)
     xi = torch.tensor([-0.7, 0.0, 0.4], dtype=torch.float64, requires_grad=True)
     lam = torch.tensor([0.5, 2.0, 7.0], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda a, b: rate_function(a, b, -0.6), (xi, lam))
+    assert torch.autograd.gradcheck(lambda a, b: rs.rate_function(a, b, -0.6), (xi, lam))
 
 
 @pytest.mark.parametrize("lam", [1e-3, 0.7, 5.0, 200.0])
@@ -236,7 +235,7 @@ def test_projection_variance_is_that_of_the_paper(lam: float) -> None:
     r = lam / (1 + math.sqrt(1 + lam**2))
     slope = (1 - r**2) ** 2 / (2 * (1 + r**2))
     expected = slope * 0.4**2 + (1 - r**2) / 2 * 0.7**2
-    assert float(projection_variance(lam, 0.4, 0.7)) == pytest.approx(expected, rel=1e-11)
+    assert float(rs.projection_variance(lam, 0.4, 0.7)) == pytest.approx(expected, rel=1e-11)
 
 
 def linear(a: float, x: float, p: int, kappa: float, c: float) -> tuple[float, float]:
