@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from benchmarks import Row, Table, progress
 from benchmarks.gpu import captured, milliseconds
+from benchmarks.peers import miller
 from resultant import ProCoLoss
 from resultant.classes.rule import Rule
 from resultant.training.stacked_loss import StackedProCoLoss
@@ -26,7 +27,6 @@ SIZES = [(256, 100, 128), (256, 1000, 1024), (256, 8142, 1024)]
 # So many classes that their scores are not stored.
 STREAMED = (512, 1_000_000, 512)
 TAU, RUNS = 0.1, 12
-RESCALE_EVERY = 8  # float32 holds the growth of this many steps
 # The loss of ProCo's authors in their own code on an H200: milliseconds and, where known, MB. Timed
 # once by hand for one view of 256 queries, not by this benchmark.
 AUTHORS = {100: (31.0, None), 1000: (207.0, 3200), 8142: (239.0, 25800)}
@@ -37,18 +37,9 @@ class _LogBessel(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, nu: int) -> Tensor:
-        reciprocal = 2 / x
-        above, here = torch.zeros_like(x), torch.ones_like(x)
-        scale = at_order = torch.zeros_like(x)
-        for m in range(2 * nu, 0, -1):
-            above, here = here, torch.addcmul(above, reciprocal, here, value=m)
-            if m - 1 == nu:
-                at_order = here.log() + scale
-                ctx.save_for_backward(above / here + nu / x)
-            if m % RESCALE_EVERY == 0:
-                scale = scale + here.log()
-                above, here = above / here, torch.ones_like(x)
-        return at_order - (here.log() + scale) + torch.special.i0e(x).log() + x
+        value, above = miller(nu, x)
+        ctx.save_for_backward((above - value).exp() + nu / x)
+        return value + x
 
     @staticmethod
     def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:
@@ -138,48 +129,35 @@ def measured(what: str, z: Tensor, y: Tensor, make: Callable[[], Callable[..., T
     }
 
 
-def compared(rows: list[Row]) -> list[Row]:
-    """Add the ratios of the last row's times, those of the direct way, to the other rows."""
-    direct, times = rows[-1], ("as called", "as a CUDA graph")
-    for row in rows[:-1]:
-        for key in times:
-            row[f"direct way: {key}"] = f"{direct[f'{key}, ms'] / row[f'{key}, ms']:.3g} x"
-    return rows
-
-
 def run(data: Path | None) -> list[Table]:
     torch.manual_seed(0)
     rows: list[Row] = []
     for (N, C, p), views in product(SIZES, (1, 2)):
         size = f"{views} x {N} x {C}, p = {p}"
         z, y = problem((views,), N, C, p, "cuda")
-        ways: dict[str, Callable[[], Callable[..., Tensor]]] = {
-            f"{name}{', cuda_graph' if graph else ''}": lambda C=C, p=p, name=name, graph=graph: (
-                exact(C, p, name, graph).cuda()
-            )
-            for name, graph in product(("native", "angular"), (False, True))
-        }
-        ways["the direct way"] = lambda C=C, p=p: Direct(exact(C, p).cuda())
-        rows += compared([measured(f"{size}, {way}", z, y, make) for way, make in ways.items()])
+        ours = []
+        for name, graph in product(("native", "angular"), (False, True)):
+            what = f"{size}, {name}{', cuda_graph' if graph else ''}"
+            ours.append(measured(what, z, y, lambda: exact(C, p, name, graph).cuda()))
+        direct = measured(f"{size}, the direct way", z, y, lambda: Direct(exact(C, p).cuda()))
+        for row, key in product(ours, ("as called", "as a CUDA graph")):
+            row[f"direct way: {key}"] = f"{direct[f'{key}, ms'] / row[f'{key}, ms']:.3g} x"
+        rows += [*ours, direct]
         if views == 1:
             ms, mb = AUTHORS[C]
             name = f"{size}, the authors' own code"
             rows.append({"a step of the loss": name, "as called, ms": ms, "peak, MB": mb})
     z, y = problem((2, RUNS), 256, 10, 128, "cuda")
-    mixed = ("native", "temperature", "preserve", "angular") * (RUNS // 4)
-    for names in (("native",) * RUNS, mixed):
-        rules = [Rule(TAU, name) for name in names]
-        what = f"{RUNS} runs of 2 x 256 x 10, p = 128, {', '.join(dict.fromkeys(names))}"
-        rows.append(
-            measured(
-                what, z, y, lambda r=rules: StackedProCoLoss(10, 128, r, seeds=range(RUNS)).cuda()
-            )
-        )
+    for names in (("native",), ("native", "temperature", "preserve", "angular")):
+        rules = [Rule(TAU, name) for name in names * (RUNS // len(names))]
+        what = f"{RUNS} runs of 2 x 256 x 10, p = 128, {', '.join(names)}"
+        stacked = StackedProCoLoss(10, 128, rules, seeds=range(RUNS))
+        rows.append(measured(what, z, y, stacked.cuda))
     N, C, p = STREAMED
     z, y = problem((2,), N, C, p, "cuda")
     for name in ("native", "angular"):
         what = f"2 x {N} x {C}, p = {p}, {name}"
-        rows.append(measured(what, z, y, lambda name=name: exact(C, p, name).cuda()))
+        rows.append(measured(what, z, y, lambda: exact(C, p, name).cuda()))
     return [{"rows": rows, "note": NOTE.format(agreement=agreement("cuda"))}]
 
 

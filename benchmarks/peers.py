@@ -24,6 +24,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Method = Callable[..., Array]
 
 OURS = {"resultant, float64": torch.float64, "resultant, float32": torch.float32}
+RESCALE_EVERY = 8  # float32 holds the growth of this many steps of the recurrence
 
 
 def ours(function: Callable[..., Tensor]) -> dict[str, Method]:
@@ -51,18 +52,14 @@ def miller(order: int, x: Tensor) -> tuple[Tensor, Tensor]:
     """
     if order == 0:
         return torch.full_like(x, math.nan), torch.full_like(x, math.nan)
-    high, low = torch.zeros_like(x), torch.ones_like(x)
-    shift = torch.zeros_like(x)
-    recorded = {}
+    reciprocal, high, low = 2 / x, torch.zeros_like(x), torch.ones_like(x)
+    shift, recorded = torch.zeros_like(x), {}
     for i in range(2 * order, 0, -1):
         if i in (order, order + 1):
             recorded[i] = low.log() + shift
-        below = torch.addcmul(high, 2 * i / x, low)
-        if torch.isinf(below).any():
-            shift += low.log()
-            high, low = high / low, torch.ones_like(low)
-            below = torch.addcmul(high, 2 * i / x, low)
-        high, low = low, below
+        high, low = low, torch.addcmul(high, reciprocal, low, value=i)
+        if i % RESCALE_EVERY == 0:
+            shift, high, low = shift + low.log(), high / low, torch.ones_like(x)
     known = torch.special.i0e(x).log() - low.log() - shift
     return known + recorded[order], known + recorded[order + 1]
 

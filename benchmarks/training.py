@@ -3,6 +3,7 @@ steps, with separate and with fused kernels."""
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -58,14 +59,13 @@ def whole(runs: int, fuse: bool) -> float:
 def run(data: Path | None) -> list[Table]:
     torch.backends.cudnn.benchmark = True
     rows: list[Row] = []
-    for part in (network, whole):
-        for fuse in (False, True):
-            name = "whole step" if part is whole else "network alone"
-            row: Row = {"us per view": f"{name}, {'fused' if fuse else 'separate'} kernels"}
-            for runs in NUMBERS:
-                progress(f"{row['us per view']}, {runs} runs")
-                row[f"{runs} run{'s' if runs > 1 else ''}"] = part(runs, fuse)
-            rows.append(row)
+    parts = {"network alone": network, "whole step": whole}
+    for (name, part), fuse in product(parts.items(), (False, True)):
+        row: Row = {"us per view": f"{name}, {'fused' if fuse else 'separate'} kernels"}
+        for runs in NUMBERS:
+            progress(f"{row['us per view']}, {runs} runs")
+            row[f"{runs} run{'s' if runs > 1 else ''}"] = part(runs, fuse)
+        rows.append(row)
     return [{"rows": rows, "note": NOTE}]
 
 
