@@ -325,9 +325,7 @@ def test_boundaries_against_brent(small: FrozenSpace) -> None:
     finer = result.predicted["linear_intercept"].mean_absolute_degrees
     assert finer < linear.mean_absolute_degrees
     assert set(result.predicted) == {"linear_mean", "linear_intercept", "joint_leading"}
-
-
-def test_few_classes_use_all_pairs() -> None:
+    # Few classes use all pairs.
     counts = torch.tensor([60, 50, 40, 30, 25, 20, 15, 12, 10, 8])
     space = FrozenSpace.fit(*features(counts), *features(torch.full((10,), 4), seed=1))
     assert len(analysis.boundary_displacement(space).pairs) == 45

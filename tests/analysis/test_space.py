@@ -118,24 +118,16 @@ def test_questions_that_a_class_of_one_row_or_a_plane_cannot_answer() -> None:
     json.dumps(flat.to_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("counts", "names"),
-    [
-        ([12] * 10, ()),
-        ([130, 300], ()),  # both are head
-        ([30, 300], GROUPS),
-        ([199, *[100] * 9], ()),  # ten classes are grouped by rank
-        ([200, *[100] * 9], GROUPS),
-    ],
-)
-def test_classes_of_one_size_or_group_have_no_groups(
-    counts: list[int], names: tuple[str, ...]
-) -> None:
-    y = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
-    space = FrozenSpace.fit(torch.eye(len(counts))[y] + 0.1, y, torch.eye(len(counts)), y.unique())
-    assert space.group_names == names and tuple(space.summary().groups) == names
-    gains = analysis.gain_distribution(space)
-    assert tuple(gains.groups) == names and (gains.group is None) == (not names)
+def test_classes_of_one_size_or_group_have_no_groups() -> None:
+    """Two classes may both be head; ten classes are grouped by rank."""
+    ten, two = ([12] * 10, [199, *[100] * 9], [200, *[100] * 9]), ([130, 300], [30, 300])
+    for counts, names in zip((*ten, *two), ((), (), GROUPS, (), GROUPS), strict=True):
+        eye = torch.eye(len(counts))
+        y = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+        space = FrozenSpace.fit(eye[y] + 0.1, y, eye, y.unique())
+        assert space.group_names == names and tuple(space.summary().groups) == names
+        gains = analysis.gain_distribution(space)
+        assert tuple(gains.groups) == names and (gains.group is None) == (not names)
 
 
 @pytest.mark.slow

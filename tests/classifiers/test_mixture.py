@@ -97,7 +97,9 @@ def test_stable_at_dimension_65536() -> None:
     )
 
 
-def test_same_numbers_in_chunks_in_float32_and_as_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_numbers_in_chunks_in_float32_and_as_tensor(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     single = X.astype(np.float32)
     whole = fitted(single, 3)
     monkeypatch.setattr(memory, "MATRIX_BYTES", 100 * 8 * X.shape[1])
@@ -108,9 +110,7 @@ def test_same_numbers_in_chunks_in_float32_and_as_tensor(monkeypatch: pytest.Mon
     assert isinstance(density, torch.Tensor) and density.dtype == torch.float32
     np.testing.assert_allclose(density, whole.score_samples(single), rtol=1e-5)
     assert tensor.predict_proba(torch.from_numpy(single)).shape == (len(X), 3)
-
-
-def test_rows_on_a_disk_are_not_copied(tmp_path: Any) -> None:
+    # Rows on a disk are not copied.
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     rows: Any = VMFMixture()._rows(mapped, None, reset=True)[0].X
@@ -145,13 +145,6 @@ def test_more_components_than_distinct_rows(assignment: str) -> None:
     assert fitted(np.tile(np.eye(1, 2000), (3, 1)), 1).concentrations_.tolist() == [2e5]
 
 
-def test_component_that_loses_its_rows_has_weight_zero() -> None:
-    mixture = fitted(X, 4, init=np.vstack([MU, -MU[:1] - MU[1:2] - MU[2:]]), assignment="hard")
-    assert sorted(mixture.weights_)[0] == 0.0
-    assert (mixture.predict_proba(X)[:, mixture.weights_.argmin()] == 0).all()
-    assert mixture.sample(50)[0].shape == (50, X.shape[1])
-
-
 def test_information_criteria() -> None:
     total = 2 * len(X) * fitted(X, 3).score(X)
     free, tied = (fitted(X, 3, concentration=name) for name in ("free", "tied"))
@@ -172,6 +165,11 @@ def test_samples_come_from_the_components() -> None:
         assert refit.concentrations_[0] == pytest.approx(mixture.concentrations_[k], rel=0.06)
         assert refit.directions_[0] @ mixture.directions_[k] > 0.99
     np.testing.assert_array_equal(mixture.sample(3000)[0], Z)
+    # A component that loses its rows has weight zero.
+    mixture = fitted(X, 4, init=np.vstack([MU, -MU[:1] - MU[1:2] - MU[2:]]), assignment="hard")
+    assert sorted(mixture.weights_)[0] == 0.0
+    assert (mixture.predict_proba(X)[:, mixture.weights_.argmin()] == 0).all()
+    assert mixture.sample(50)[0].shape == (50, X.shape[1])
 
 
 def test_partial_fit_continues_a_fit() -> None:

@@ -141,17 +141,14 @@ def test_options_of_rows_and_their_notes(capsys: Shown) -> None:
     assert results("c")["comparisons"][0]["rows"] == 119
 
 
-NATIVE, ANGULAR = "native-seed0", "angular-beta0-seed0"
-
-
 @pytest.mark.usefixtures("brief")
 def test_two_networks(cifar: Path, trained: Path, capsys: Shown) -> None:
     """The page is about the features of both, and says which network is better; against its own
     features a network is neither better nor worse."""
-    a, b = (trained / f"{name}.safetensors" for name in (NATIVE, ANGULAR))
+    a, b = (trained / f"{name}-seed0.safetensors" for name in ("native", "angular-beta0"))
     assert call(f"compare {a} {b} --data {cifar} --out out") == 0
     shown = capsys.readouterr().out
-    assert f"A: {NATIVE}.safetensors" in shown and f"B: {ANGULAR}.safetensors" in shown
+    assert f"A: {a.name}" in shown and f"B: {b.name}" in shown
     assert "for B on the same test rows" in shown
     assert os.listdir() == ["out"]
     found = results("out")
