@@ -230,28 +230,25 @@ def test_list_of_names(tmp_path: Path) -> None:
 
 
 # Class names and lists that are refused, and the fact in the message.
+NAMES, LIST = read_class_names, read_list
 TEXTS: list[tuple[Callable[..., Any], bytes | None, str]] = [
-    (read_class_names, b"", "expected class names in .*, got none"),
-    (read_class_names, b"a\tb\n0\tx\n", "expected columns label and name in .*, got a, b"),
-    (
-        read_class_names,
-        b"label\tname\n0\ta\n\n0\tb",
-        "labels 0 to 1 once with a name in .*, got none for 1",
-    ),
-    (read_class_names, b"label\tname\n" + b"9" * 5000 + b"\ta", "got none for 0"),
-    (read_class_names, b"label\tname\n0\t\n", "got none for 0"),
-    (read_class_names, None, r"expected class names in .*list\.txt, got: "),
-    (read_list, b"a.png 0\nb.png", r"list\.txt:2, got 'b\.png'"),
-    (read_list, b"a.png 0\n\nb.png -1", r"list\.txt:3, got 'b\.png -1'"),
-    (read_list, b"a.png 99999999999999999999", r"list\.txt:1"),
+    (NAMES, b"", "expected class names in .*, got none"),
+    (NAMES, b"a\tb\n0\tx\n", "expected columns label and name in .*, got a, b"),
+    (NAMES, b"label\tname\n0\ta\n\n0\tb", "labels 0 to 1 once with a name in .*, got none for 1"),
+    (NAMES, b"label\tname\n" + b"9" * 5000 + b"\ta", "got none for 0"),
+    (NAMES, b"label\tname\n0\t\n", "got none for 0"),
+    (NAMES, None, r"expected class names in .*list\.txt, got: "),
+    (LIST, b"a.png 0\nb.png", r"list\.txt:2, got 'b\.png'"),
+    (LIST, b"a.png 0\n\nb.png -1", r"list\.txt:3, got 'b\.png -1'"),
+    (LIST, b"a.png 99999999999999999999", r"list\.txt:1"),
     # A regular expression would try every pair of blanks.
-    (read_list, b"a" + b" " * 10**6 + b"b", r"list\.txt:1"),
-    (read_list, b'"' + b"a" * 200_000 + b'","b"', r"list\.txt:1"),
-    (read_list, b"\n", "expected lines 'path label' .*, got none"),
-    (read_list, b"../secret.png 0", r"list\.txt:1, got .*secret\.png; --allow-outside"),
-    (read_list, b"/etc/secret.png 0", r"list\.txt:1, got .*secret\.png; --allow-outside"),
-    (read_list, None, r"expected the list .*list\.txt, got no such file"),
-    (read_list, b"\xff\xfe\x00", r"expected the list .*list\.txt, got .*codec"),
+    (LIST, b"a" + b" " * 10**6 + b"b", r"list\.txt:1"),
+    (LIST, b'"' + b"a" * 200_000 + b'","b"', r"list\.txt:1"),
+    (LIST, b"\n", "expected lines 'path label' .*, got none"),
+    (LIST, b"../secret.png 0", r"list\.txt:1, got .*secret\.png; --allow-outside"),
+    (LIST, b"/etc/secret.png 0", r"list\.txt:1, got .*secret\.png; --allow-outside"),
+    (LIST, None, r"expected the list .*list\.txt, got no such file"),
+    (LIST, b"\xff\xfe\x00", r"expected the list .*list\.txt, got .*codec"),
 ]
 
 
@@ -262,7 +259,7 @@ def test_refused_texts(case: int, tmp_path: Path) -> None:
     if text is not None:
         path.write_bytes(text)
     with pytest.raises(ValueError, match=message):
-        read(path, *[tmp_path] * (read is read_list))
+        read(path, *[tmp_path] * (read is LIST))
 
 
 @pytest.mark.parametrize("plain", [True, False])

@@ -21,23 +21,6 @@ P, C = 16, 7
 pytest.importorskip("timm")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["resnet50", "resnext50_32x4d"])
-def test_layout(architecture: str) -> None:
-    """The tensor names of torchvision, which the authors use, and the authors' heads."""
-    torchvision = pytest.importorskip("torchvision")
-    with torch.device("meta"):
-        network = ImageNetwork(architecture, 1024, C)
-        theirs = getattr(torchvision.models, architecture)()
-    del theirs.fc
-    shapes = {n: a.shape for n, a in network.encoder.state_dict().items()}
-    assert shapes == {n: a.shape for n, a in theirs.state_dict().items()}
-    # The later variant strides in the 3 x 3 convolution.
-    assert network.encoder.get_submodule("layer2.0.conv2").stride == (2, 2)
-    shapes = {n: tuple(p.shape) for n, p in network.projector.named_parameters()}
-    assert shapes["0.weight"] == (2048, 2048) and shapes["3.weight"] == (1024, 2048)
-
-
 def test_outputs() -> None:
     network = ImageNetwork("test_resnet", P, C).eval()
     with torch.no_grad():

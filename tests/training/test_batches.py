@@ -44,9 +44,14 @@ def batches(
     return CifarBatches(images, LABELS, seeds, EACH, third, dtype, contrastive)
 
 
-def epoch_of(loaded: CifarBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
+def epoch_of(loaded: CifarBatches | PhotoBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
     loaded.load(loaded.draw(epoch))
-    return [loaded.batch() for _ in range(loaded.steps)]
+    result = []
+    for _ in range(loaded.steps):
+        loaded.advance()
+        views, labels = loaded.batch()
+        result.append((views.clone(), labels.clone()))
+    return result
 
 
 KINDS = ("simclr", "autoaugment")
@@ -128,23 +133,13 @@ def photo_batches(store: ImageStore, seed: int = 3, **options: Any) -> PhotoBatc
     return PhotoBatches(store.source, lambda: store, *settings, **options)
 
 
-def photo_epoch(made: PhotoBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
-    made.load(made.draw(epoch))
-    result = []
-    for _ in range(made.steps):
-        made.advance()
-        views, labels = made.batch()
-        result.append((views.clone(), labels.clone()))
-    return result
-
-
 def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = photo_epoch(photo_batches(store), 5)
+    whole = epoch_of(photo_batches(store), 5)
     monkeypatch.setattr(distributed, "world_size", lambda: 3)
     parts = []
     for rank in range(3):
         monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
-        parts.append(photo_epoch(photo_batches(store), 5))
+        parts.append(epoch_of(photo_batches(store), 5))
     for step, (views, labels) in enumerate(whole):
         shares = [part[step] for part in parts]
         joined = torch.cat([share[0].unflatten(0, (3, 4)) for share in shares], 1)

@@ -46,37 +46,6 @@ PROBES = ProbeConfig(epochs=3, batch_size=8)
 RUNS = (Run("native", seed=0), Run("angular", 0.0, 0), Run("native", seed=1))
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    config = tiny_config(batch_size=6, epochs=1)
-    with pytest.MonkeyPatch.context() as patch:
-        # Two steps then give the norms their moments, and the features some spread.
-        patch.setattr("resultant.networks.norm.MOMENTUM", 0.7)
-        return train_cifar(Job(config, RUNS, tmp_path_factory.mktemp("job"), stack=2), DATA)
-
-
-@pytest.fixture(scope="module")
-def records(trained: Trained) -> list[dict]:
-    return evaluate(trained, DATA, PROBES)
-
-
-Features = dict[tuple[int, str], tuple[Tensor, Tensor]]
-
-
-@pytest.fixture(scope="module")
-def features(trained: Trained) -> Features:
-    """Features of the training and test images, by index of the run and by space."""
-    images = torch.cat([DATA.train_images, DATA.test_images])
-    features: Features = {}
-    for number, (_, stack, index) in enumerate(trained.networks()):
-        assert isinstance(stack.network, StackedResNet32)
-        result = outputs(stack.network, images, torch.float32)
-        for space in ("encoder", "projection"):
-            train, test = getattr(result, space)[index].split([24, 80])
-            features[number, space] = train, test
-    return features
-
-
 @pytest.mark.slow
 def test_another_subset(tmp_path: Path) -> None:
     """Training, evaluation and extraction use the subset of the seed."""
@@ -94,19 +63,25 @@ def test_another_subset(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_probes(features: Features, records: list[dict]) -> None:
+def test_probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Probes fitted at once equal probes of each run and space alone."""
+    # Two steps then give the norms their moments, and the features some spread.
+    monkeypatch.setattr("resultant.networks.norm.MOMENTUM", 0.7)
+    trained = train_cifar(Job(tiny_config(batch_size=6, epochs=1), RUNS, tmp_path, stack=2), DATA)
     members = long_tail_indices(DATA.train_labels, 4, 3.0)
     counts = torch.bincount(DATA.train_labels[members])
-    for number, record in enumerate(records):
+    records = evaluate(trained, DATA, PROBES)
+    for record, (_, stack, run) in zip(records, trained.networks(), strict=True):
+        assert isinstance(stack.network, StackedResNet32)
+        train, test = (
+            outputs(stack.network, images, torch.float32)
+            for images in (DATA.train_images, DATA.test_images)
+        )
         for pool, index in (("long_tail", members), ("balanced", slice(None))):
             for space in ("encoder", "projection"):
-                x, queries = features[number, space]
-                labels = DATA.train_labels[index]
-                alone = linear_probes(
-                    *(x[index][None], labels, queries[None], DATA.test_labels, 4, PROBES),
-                    counts=counts,
-                ).to_dict()
+                x, queries = (getattr(a, space)[run][None] for a in (train, test))
+                labels = DATA.train_labels[index], queries, DATA.test_labels
+                alone = linear_probes(x[:, index], *labels, 4, PROBES, counts=counts).to_dict()
                 groups = alone["groups"]
                 assert isinstance(groups, dict) and isinstance(alone["accuracy"], list)
                 assert record["probes"][pool][space] == {
