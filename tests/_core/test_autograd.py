@@ -42,6 +42,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "vmf_score": lambda x: resultant.vmf_score(x, 9 * x, x, 7),
     "vmf_score_slope": lambda x: resultant.vmf_score_slope(x, 9 * x, x, 7),
     "vmf_score_and_slope": lambda x: torch.stack(resultant.vmf_score_and_slope(x, 9 * x, x, 7)),
+    "slope_without_shift": lambda x: resultant.vmf_score_slope(x, 1.0, 0.1, 100),
     "decompose": lambda x: torch.stack(list(resultant.decompose(x, 9 * x, x, 7))),
     "joint_expansion": lambda x: resultant.joint_expansion(x, 9 * x, x, 64),
     "fixed_expansion": lambda x: resultant.fixed_expansion(x, 9 * x, x, 64),
@@ -89,7 +90,7 @@ def test_forward_mode(name: str) -> None:
     "name",
     [
         *("bessel_ratio", "bessel_ratio_inverse", "log_bessel_i", "vmf_score"),
-        *("vmf_score_slope", "entropy", "log_prob", "class_scores"),
+        *("vmf_score_slope", "slope_without_shift", "entropy", "log_prob", "class_scores"),
     ],
 )
 def test_a_traced_function_computes_anew(name: str) -> None:
