@@ -35,9 +35,8 @@ def test_left_out_is_refit(estimator: str, weighted: bool, monkeypatch: pytest.M
     state = statistics.state(estimator)
     for i, c in enumerate(y.tolist()):
         others = torch.arange(len(y)) != i
-        refit = (
-            rs.ClassStatistics(C + 1, P).update(z[others], y[others], w[others]).state(estimator)
-        )
+        rest = rs.ClassStatistics(C + 1, P).update(z[others], y[others], w[others])
+        refit = rest.state(estimator)
         close(mu[i], refit.mu[c], atol=1e-11)
         close(kappa[i], refit.kappa[c], rtol=1e-9)
         for q, at in zip(scores, (refit, state), strict=True):

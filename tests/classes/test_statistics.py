@@ -131,10 +131,9 @@ def test_scatter_is_the_sum_of_outer_products(monkeypatch: pytest.MonkeyPatch) -
     w = torch.rand(len(z), dtype=F64)
     monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * P * 7)
     expected = sum(a * torch.outer(row, row) for a, row in zip(w, z, strict=True))
-    whole, part, rest = (
-        ClassStatistics(C, P, scatter=True).update(z[rows], y[rows], w[rows])
-        for rows in (slice(None), slice(20), slice(20, None))
-    )
+    parts = slice(None), slice(20), slice(20, None)
+    empty = (ClassStatistics(C, P, scatter=True) for _ in parts)
+    whole, part, rest = (s.update(z[i], y[i], w[i]) for s, i in zip(empty, parts, strict=True))
     close(whole.scatter, expected)
     close(whole.without(part).scatter, rest.scatter)
     close(part.to("cpu").merge(rest).scatter, expected)

@@ -129,10 +129,8 @@ def test_a_bracket_lost_to_rounding_gives_its_nearest_end() -> None:
 
 
 def test_changes_by_the_numbers_of_roots() -> None:
-    none, one, several = (
-        rs.short_arc_roots(arc, PAIR)
-        for arc in (two(1.0, (10, 1)), two(1.0, (5.5, 5.5)), two(1.2, (-4, 4), (6.4, 0)))
-    )
+    arcs = two(1.0, (10, 1)), two(1.0, (5.5, 5.5)), two(1.2, (-4, 4), (6.4, 0))
+    none, one, several = (rs.short_arc_roots(arc, PAIR) for arc in arcs)
     for before, after, change in (
         (none, one, Change.CREATED),
         (one, none, Change.VANISHED),
@@ -151,12 +149,8 @@ def test_changes_by_the_numbers_of_roots() -> None:
 
 def test_displacement_error() -> None:
     nan = math.nan
-    exact = Displacement(
-        torch.tensor([0.1, -0.2, 0.3, nan, 0.2], dtype=F64), torch.tensor([0, 0, 0, 1, 0])
-    )
-    predicted = Displacement(
-        torch.tensor([0.12, 0.1, nan, nan, 0.2], dtype=F64), torch.tensor([0, 0, 2, 1, 0])
-    )
+    shifts = torch.tensor([[0.1, -0.2, 0.3, nan, 0.2], [0.12, 0.1, nan, nan, 0.2]], dtype=F64)
+    exact, predicted = map(Displacement, shifts, torch.tensor([[0, 0, 0, 1, 0], [0, 0, 2, 1, 0]]))
     expected = (math.degrees((0.02 + 0.3 + 0) / 3), math.degrees(0.3), 2 / 3, 3, 5)
     assert displacement_error(exact, predicted) == pytest.approx(expected)
     none = Displacement(torch.tensor([nan]), torch.tensor([3]))

@@ -94,12 +94,11 @@ def some_pairs(C: int) -> Tensor:
 @given(cases(), st.sampled_from([None, 11]))
 @settings(max_examples=100, deadline=None)
 def test_certified_queries_agree_as_computed(case: Case, chunk: int | None) -> None:
-    c = rs.certificate(case.z, case.state, case.tau, offset=case.offset, chunk=chunk)
+    arguments, options = (case.z, case.state, case.tau), {"offset": case.offset, "chunk": chunk}
+    c = rs.certificate(*arguments, **options)  # type: ignore[arg-type]
     assert c.slack > 0
     for realization in ("angular", "cosine"):
-        scores = rs.class_scores(
-            case.z, case.state, case.tau, realization, 0.0, offset=case.offset, chunk=chunk
-        )
+        scores = rs.class_scores(*arguments, realization, 0.0, **options)  # type: ignore[arg-type]
         top = scores.double().topk(2)
         assert torch.equal(top.indices[c.certified, 0], c.prediction[c.certified])
         assert (top.values[:, 0] > top.values[:, 1])[c.certified].all()

@@ -215,10 +215,8 @@ def test_random_pairs_are_uniform() -> None:
 def test_small_types_are_taken_whole() -> None:
     for number in (10, 20):
         chosen = rs.select_pairs(*long_tail(number))
-        assert (
-            sorted(sorted(pair) for pair in chosen.pairs.tolist())
-            == torch.combinations(torch.arange(number)).tolist()
-        )
+        pairs = sorted(sorted(pair) for pair in chosen.pairs.tolist())
+        assert pairs == torch.combinations(torch.arange(number)).tolist()
     state, _ = long_tail(40)
     groups = torch.tensor([HEAD] * 2 + [MEDIUM] * 3 + [TAIL] * 35)
     chosen = rs.select_pairs(state, groups)

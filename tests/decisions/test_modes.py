@@ -131,6 +131,7 @@ def test_pairs_are_selected_on_the_gpu() -> None:
 
 RULE, NARROW = (rs.realize(STATE, rs.Rule(TAU), dtype=d) for d in (torch.float64, torch.float32))
 SAME = "boundaries of the same pairs, got 1 and 15"
+ONE_SHAPE = r"of one shape, got shape \(7, 64\) and shape \(6, 64\)"
 X, L = Z[:7], Y[:7]
 GONE = torch.tensor([0.0, 0.0, -math.inf, 0.0, 0.0, 0.0])
 ONE, ALL = rs.short_arc_roots(RULE, PAIRS[:1]), rs.short_arc_roots(RULE)
@@ -141,10 +142,7 @@ ONE, ALL = rs.short_arc_roots(RULE, PAIRS[:1]), rs.short_arc_roots(RULE)
     [
         (lambda: rs.loss_gradient(X[:, :3], L, RULE), r"z \[N, 64\], got shape \(7, 3\)"),
         (lambda: rs.effective_competitors(GONE.sum()), r"scores \[..., C\] of one class .* \(\)"),
-        (
-            lambda: rs.stacked_relative_error(X, X[1:]),
-            r"of one shape, got shape \(7, 64\) and shape \(6, 64\)",
-        ),
+        (lambda: rs.stacked_relative_error(X, X[1:]), ONE_SHAPE),
         (lambda: rs.mean_relative_error(0 * X, X), "a row of G of positive norm, got none"),
         (lambda: rs.short_arc_roots(NARROW), "scores in float64, got torch.float32"),
         (lambda: rs.displacement(ONE, ALL), SAME),

@@ -140,9 +140,8 @@ def test_options(path: str, reduction: str, device: str, monkeypatch: pytest.Mon
         (grad,) = torch.autograd.grad(expected.sum(), x)
         (other_grad,) = torch.autograd.grad(got.sum(), raw)
         # A length has no effect, and divides the gradient.
-        torch.testing.assert_close(
-            other_grad * length, grad, rtol=0, atol=bar * float(grad.abs().max())
-        )
+        atol = bar * float(grad.abs().max())
+        torch.testing.assert_close(other_grad * length, grad, rtol=0, atol=atol)
         torch.testing.assert_close(loss.bank.old, each.bank.old, rtol=1e-13, atol=1e-6)
 
 
@@ -156,10 +155,8 @@ def test_tensors_not_contiguous(path: str, device: str, monkeypatch: pytest.Monk
     wide = torch.cat([z, z], -1)[..., :P]
     for x in (z.transpose(0, 1).contiguous().transpose(0, 1), z[:1].expand_as(z), wide):
         for training in (True, False):
-            plain, loss = (
-                one.to(device).train(training)
-                for one in (made("angular", True), other(path, "angular", True))
-            )
+            losses = made("angular", True), other(path, "angular", True)
+            plain, loss = (one.to(device).train(training) for one in losses)
             for gradient in (True, False):
                 values = [
                     one(a.detach().requires_grad_(gradient), labels)

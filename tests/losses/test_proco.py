@@ -142,10 +142,8 @@ def test_leave_out_of_every_realization(realization: str) -> None:
         rest.update(z[keep], y[keep])
         own, c = rest.state(), int(y[i])
         mu, kappa, A = own.mu[c], own.kappa[c], own.resultant[c]
-        rho = z[i] @ mu
-        q, q_star = (
-            rs.vmf_score(torch.stack([rho, 0 * rho]), kappa, tau, P) for tau in (TAU, A / target[c])
-        )
+        at = torch.stack([rho := z[i] @ mu, 0 * rho])
+        q, q_star = (rs.vmf_score(at, kappa, tau, P) for tau in (TAU, A / target[c]))
         scores[i, c] = {
             "native": q[0],
             "temperature": q_star[0],

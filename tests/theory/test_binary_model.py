@@ -156,9 +156,7 @@ def test_log_errors_reach_the_exponents(model: rs.BinaryModel) -> None:
     the same exponents: D_nu - D_0 = O(1/nu) changes an error by a factor that has a limit."""
     assert min(model.typical_margins) > 0
     nu = np.array(DOUBLINGS)[:, None] / 2 - 1
-    leading, exact = (
-        np.array([model.log_errors(p, rule) for p in DOUBLINGS]) for rule in ("leading", "exact")
-    )
+    leading, exact = (np.array([model.log_errors(p, rule) for p in DOUBLINGS]) for rule in RULES)
     rests = -leading - nu * np.array(model.exponents) - 0.5 * np.log(nu)
     for values, last, ratio_of_steps in ((rests, 1e-2, 0.6), (exact - leading, 1e-4, 0.5)):
         steps = np.abs(np.diff(values, axis=0))
@@ -287,10 +285,8 @@ def test_a_curved_bound(p: int, kappa: float, c: float) -> None:
         distance = 0.4 * math.exp(2 * math.cos(theta)) - 0.3 - c * math.cos(theta)
         return density(theta) * tail(distance / (math.sqrt(1 - c * c) * math.sin(theta)))
 
-    above, whole = (
-        integrate.quad(f, 0, math.pi, epsabs=0, epsrel=1e-11, limit=2000)[0]
-        for f in (integrand, density)
-    )
+    options: Any = {"epsabs": 0, "epsrel": 1e-11, "limit": 2000}
+    above, whole = (integrate.quad(f, 0, math.pi, **options)[0] for f in (integrand, density))
     got = math.exp(log_plane_tail(bound, c, kappa, p))
     assert got == pytest.approx(above / whole, rel=1e-9)
 

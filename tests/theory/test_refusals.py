@@ -23,6 +23,7 @@ from resultant.vmf.tails import log_projection_tail
 ZERO, ARC = torch.zeros(3), two(math.pi, (1.0, 1.0))
 FLAT = rs.ClassState(torch.eye(2), ZERO[:2], ZERO[:2])
 EQUAL = {"kappa": torch.ones(3), "mu": torch.eye(1, 8).expand(3, 8)}
+OPPOSITE = r"below pi - 1e-06, got 3.14159\d* at index 0"
 BROADCAST = r"y to broadcast with the shape \(4,\) .*, got \(2,\)"
 PAIR, ORDERED = torch.tensor([[0, 1]]), rs.BinaryModel(2.0, 1.0, 0.3, tau=0.5, b_h=0.1)
 Z, Y = sample(20)
@@ -71,10 +72,7 @@ def of_classes(a: Any, b: Any, **change: Tensor) -> rs.BinaryModel:
         (lambda: log_projection_tail(math.nan, 0.0, 1.0, 5, upper=True), "xi finite, got nan"),
         (lambda: log_projection_tail(0.0, 2.0, 1.0, 5, upper=True), r"beta in \[-1, 1\], got 2"),
         (lambda: log_projection_tail(0.0, 0.0, -1.0, 5, upper=True), "kappa >= 0 .*, got -1"),
-        (
-            lambda: rs.posterior_thresholds(ARC, PAIR),
-            r"below pi - 1e-06, got 3.14159\d* at index 0",
-        ),
+        (lambda: rs.posterior_thresholds(ARC, PAIR), OPPOSITE),
         (lambda: rs.posterior_thresholds(ARC, PAIR, 1.0), r"level in \(0, 1\), got 1.0"),
         (lambda: cross_fit(FOLDS[:1]), "two folds or more, got 1"),
         (lambda: cross_fit(low=2.0), "0 < r_min <= r_max, both finite, got r_min = 2"),

@@ -20,8 +20,6 @@ RANKED = 10
 def shot_groups(counts: Tensor) -> Tensor:
     """Return the group [C] of each class (sec:boundary-selection): HEAD above 100 samples, TAIL
     below 20, else MEDIUM; of ten classes 3, 4 and 3 by rank, MEDIUM where a cut would part ties."""
-    if not isinstance(counts, Tensor) or counts.dim() != 1:
-        raise ValueError(f"expected counts [C], got {shape_of(counts)}")
     validation.require_in_range("counts", counts.double(), 0.0, rule=">= 0 and finite")
     if len(counts) != RANKED:
         return torch.where(counts > 100, HEAD, torch.where(counts >= 20, MEDIUM, TAIL))

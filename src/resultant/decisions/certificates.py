@@ -288,10 +288,8 @@ def margin_change(
     """
     require_features(z, state.dim, state.mu.device, validate_args)
     require_labels(y, len(z), state.num_classes, state.mu.device, validate_args)
-    scores = native, edited = [
-        realize(state, replace(rule, realization=name), validate_args=validate_args)
-        for name in ("native", rule.realization)
-    ]
+    rules = replace(rule, realization="native"), rule
+    scores = native, edited = [realize(state, r, validate_args=validate_args) for r in rules]
     require_pairs(pairs, native, validate_args)
     raised, moved = edited.gain() - native.gain(), torch.zeros_like(native.kappa)
     if intercept:

@@ -12,7 +12,7 @@ from torch import Tensor
 from resultant._core.arrays import require_features, require_labels, shape_of
 from resultant._core.validation import Check
 from resultant.classes.realization import Realization, cosines, realize
-from resultant.classes.rule import Rule
+from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.margins import score_rows
 
@@ -113,10 +113,8 @@ def intercept_gradient_difference(
         >>> torch.allclose(sides.difference, sides.predicted)
         True
     """
-    temperature, preserve = (
-        realize(state, replace(rule, realization=name), validate_args=validate_args)
-        for name in ("temperature", "preserve")
-    )
+    rules = (replace(rule, realization=name) for name in TEMPERED)
+    temperature, preserve = (realize(state, r, validate_args=validate_args) for r in rules)
     difference = loss_gradient(z, y, temperature, validate_args=validate_args)
     difference = difference - loss_gradient(z, y, preserve, validate_args=False)
     predicted = torch.empty_like(difference)
