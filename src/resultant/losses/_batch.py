@@ -116,23 +116,19 @@ def rank_sizes(n: int) -> list[int]:
     return sizes
 
 
-@untraced
-def gather_samples(views: Tensor, y: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, slice]:
-    """Join views [V, N, p] and labels [N] of all ranks; see `ProCoBank.gather_ranks`."""
-    views = distributed.gather(views.movedim(1, 0), sizes).movedim(0, 1)
+_gather = untraced(distributed.gather)
+
+
+def gather_ranks(z: Tensor, y: Tensor, sizes: list[int] | None) -> tuple[Tensor, Tensor, slice]:
+    """Return views [V, N, p] and labels of all ranks, and the place of these in them."""
+    views = by_view(z.detach())
+    # Samples, however many each rank has: sums of all classes would be far more.
+    if distributed.world_size() == 1:
+        return views, y, slice(None)
+    sizes = rank_sizes(len(y)) if sizes is None else sizes
     first = sum(sizes[: distributed.rank()])
-    here = slice(first, first + sizes[distributed.rank()])
-    return views, distributed.gather(y, sizes), here
-
-
-def class_shares(num_classes: int, processes: int) -> list[range]:
-    """Return the classes of every process: equal shares, the last of them possibly smaller."""
-    height = -(-num_classes // processes)
-    if (processes - 1) * height >= num_classes:
-        rule = "expected a number of classes that gives every process a share"
-        raise ValueError(f"{rule}, got {num_classes} classes for {processes} processes")
-    starts = range(0, num_classes, height)
-    return [range(start, min(start + height, num_classes)) for start in starts]
+    views = _gather(views.movedim(1, 0), sizes).movedim(0, 1)
+    return views, _gather(y, sizes), slice(first, first + len(y))
 
 
 def sharded(rows: Tensor, num_classes: int) -> Tensor:
@@ -148,10 +144,3 @@ def sharded(rows: Tensor, num_classes: int) -> Tensor:
     mesh = DeviceMesh.from_group(world, rows.device.type)
     stride = torch.empty(shape, device="meta").stride()
     return DTensor.from_local(rows, mesh, [Shard(0)], run_check=False, shape=shape, stride=stride)
-
-
-def rows_of(a: Tensor, classes: range, num_classes: int) -> Tensor:
-    """Return the rows of ``classes`` of a bank in a checkpoint: split by class, or whole."""
-    if hasattr(a, "full_tensor"):
-        a = a.full_tensor()  # type: ignore[operator]
-    return a[classes.start : classes.stop] if a.shape[:1] == (num_classes,) else a

@@ -17,6 +17,7 @@ from resultant._core.device import kernel_module
 from resultant.classes.gain import Gains
 from resultant.classes.realization import Terms
 from resultant.classes.statistics import fit_length
+from resultant.losses._batch import gather_ranks
 from resultant.losses.bank import ProCoBank, mean
 from resultant.losses.contrastive import ContrastiveLoss
 
@@ -113,7 +114,7 @@ class _Step:
         self.loss, self.bank, self.z = loss, bank, z
         views, labels, self.here = z, y, slice(None)
         if loss.training or bank.shard_classes:
-            views, labels, self.here = bank.gather_ranks(z, y, sizes)
+            views, labels, self.here = gather_ranks(z, y, sizes)
         # The places of the queries among the samples.
         self.queries = self.here
         if bank.shard_classes:

@@ -99,7 +99,13 @@ class ProCoBank(WideModule):
         if samples_per_epoch is not None:
             self.samples_per_epoch = validation.integer("samples_per_epoch", samples_per_epoch, 1)
         processes = distributed.world_size() if shard_classes else 1
-        self.shares = _batch.class_shares(self.num_classes, processes)
+        # Equal shares, the last of them possibly smaller.
+        height = -(-self.num_classes // processes)
+        starts = range(0, self.num_classes, height)
+        if len(starts) < processes:
+            rule = "expected a number of classes that gives every process a share"
+            raise ValueError(f"{rule}, got {num_classes} classes for {processes} processes")
+        self.shares = [range(i, min(i + height, self.num_classes)) for i in starts]
         self.classes = self.shares[distributed.rank() if shard_classes else 0]
         self.shard_classes = shard_classes
         for name in ("old", "new"):
@@ -188,7 +194,7 @@ class ProCoBank(WideModule):
 
     def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
         """Add views as `update` does, without checks and without waiting for the device."""
-        views, labels, here = self.gather_ranks(z, y, sizes)
+        views, labels, here = _batch.gather_ranks(z, y, sizes)
         dtype = COMPUTE_DTYPE[z.dtype]
         seen: list[tuple[Tensor, ...]] = []
         for view in views:
@@ -208,16 +214,6 @@ class ProCoBank(WideModule):
             return Snapshot(mu, R)
         own = torch.stack([a[rows] for a in sums])
         return Snapshot(mu, R, *self.leave_one_out(views, own, COMPUTE_DTYPE[z.dtype]))
-
-    def gather_ranks(
-        self, z: Tensor, y: Tensor, sizes: list[int] | None = None
-    ) -> tuple[Tensor, Tensor, slice]:
-        """Return views [V, N, p] and labels of all ranks, and the place of these in them."""
-        views = by_view(z.detach())
-        # Samples, however many each rank has: sums of all classes would be far more.
-        if distributed.world_size() == 1:
-            return views, y, slice(None)
-        return _batch.gather_samples(views, y, rank_sizes(len(y)) if sizes is None else sizes)
 
     def accumulate(self, z: Tensor, y: Tensor) -> None:
         """Add vectors z [M, p] to the rows of their labels y [M] in both banks."""
@@ -321,7 +317,11 @@ class ProCoBank(WideModule):
     ) -> None:
         state_dict = dict(state_dict)
         for name in {prefix + "old", prefix + "new"} & state_dict.keys():
-            rows = _batch.rows_of(state_dict[name], self.classes, self.num_classes)
+            # Split by class, or whole.
+            rows = state_dict[name]
+            rows = rows.full_tensor() if hasattr(rows, "full_tensor") else rows
+            if rows.shape[:1] == (self.num_classes,):
+                rows = rows[self.classes.start : self.classes.stop]
             # The kernels read rows one after the other, also of a tensor that is assigned.
             state_dict[name] = rows.contiguous()
         seen, epoch = state_dict.pop(prefix + "seen", None), state_dict.get(prefix + "epoch")
