@@ -139,7 +139,7 @@ def test_tensors_and_chunks(cv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tensors.best_params_ == arrays.best_params_
 
 
-def test_groups_share_a_fold() -> None:
+def test_groups_share_a_fold_and_splits_of_a_user_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies of a row in one group: folds without groups see each row in training."""
     X = sample(40)[0]
     groups = np.repeat(np.arange(40), 3)
@@ -154,10 +154,7 @@ def test_groups_share_a_fold() -> None:
     given = VMFClassifierCV(cv=folds.GroupKFold(5), **settings).fit(copies, labels, groups=groups)
     assert leaky.best_score_ > 0.3
     assert max(honest.best_score_, given.best_score_) < 0.15
-
-
-def test_splits_of_a_user_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbered folds of many rows become one split; a splitter and groups keep theirs."""
+    # Numbered folds of many rows become one split; a splitter and groups keep theirs.
     monkeypatch.setattr(validation, "LEAST_ROWS", 10)
     monkeypatch.setattr(validation, "CELLS", 40)
     X, y = sample(80)
@@ -183,9 +180,17 @@ def test_comparisons(scoring: str) -> None:
     assert first["prior"] == 0.0 and mean[points.index(first)] == max(mean[pool])
 
 
-def test_points_that_cannot_be_realized_are_left_out() -> None:
-    """Opposite rows have A = 0, and no class temperature."""
+def test_values_extend_and_points_that_cannot_be_realized_are_left_out() -> None:
+    """The best temperature of values that are too warm is found below them; opposite rows have
+    A = 0, and no class temperature."""
     X, y = sample()
+    fixed = {"cv": 3, **PLAIN}
+    wide = VMFClassifierCV("native", 1.0, (4.0, 2.0), 0.0, **fixed).fit(X, y)
+    assert wide.best_params_["temperature"] < 2.0
+    narrow = VMFClassifierCV("native", 1.0, (4.0, 2.0), 0.0, extend=False, **fixed).fit(X, y)
+    assert narrow.best_params_["temperature"] == 2.0
+    one = VMFClassifierCV("native", 1.0, 4.0, 0.0, **fixed).fit(X, y)
+    assert len(one.cv_results_["params"]) == 1
     X, y = np.vstack([X, np.eye(P)[:3], -np.eye(P)[:3]]), np.append(y, [4] * 6)
     fold = np.append(np.arange(60) % 3, [0, 1, 2, 0, 1, 2])
     splits = [(fold != k, np.flatnonzero(fold == k).tolist()) for k in range(3)]
@@ -203,18 +208,6 @@ def test_on_a_gpu(cv: Any) -> None:
     there = VMFClassifierCV(cv=cv, components=1, device="cuda").fit(X, y)
     name = "mean_test_neg_log_loss"
     np.testing.assert_allclose(there.cv_results_[name], here.cv_results_[name], rtol=1e-7)
-
-
-def test_values_extend_beyond_their_edge() -> None:
-    """The best temperature of values that are too warm is found below them."""
-    X, y = sample()
-    fixed = {"cv": 3, **PLAIN}
-    wide = VMFClassifierCV("native", 1.0, (4.0, 2.0), 0.0, **fixed).fit(X, y)
-    assert wide.best_params_["temperature"] < 2.0
-    narrow = VMFClassifierCV("native", 1.0, (4.0, 2.0), 0.0, extend=False, **fixed).fit(X, y)
-    assert narrow.best_params_["temperature"] == 2.0
-    one = VMFClassifierCV("native", 1.0, 4.0, 0.0, **fixed).fit(X, y)
-    assert len(one.cv_results_["params"]) == 1
 
 
 @pytest.mark.slow

@@ -54,11 +54,9 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (VMFMixture, {"max_kappa": -1}, "expected max_kappa > 0, got -1"),
     (VMFMixture, {"n_init": 0}, "expected n_init to be an integer >= 1, got 0"),
 ]
-
-
 X, Y = sample()
 T = torch.from_numpy(X)
-ROWS = np.arange(60)
+ROWS, NEW = np.arange(60), VMFClassifier()
 WORDS = np.array(["ray", "cod", "eel", "ant"])[Y]
 P2, Y3 = np.full((3, 2), 0.5), np.array([0, 1, 1])
 
@@ -82,10 +80,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: fit(X, np.ones(59)), r"expected sample_weight \[60\], got shape \(59,\)"),
     (lambda: fit(X, np.zeros(60)), "one above zero, got 0 at index 0"),
     (lambda: fit(T).predict(T[:, :4]), "X has 4 features, but VMFClassifier is expecting 6"),
-    (
-        lambda: VMFClassifier().partial_fit(X, Y),
-        "classes at the first call of partial_fit, got None",
-    ),
+    (lambda: NEW.partial_fit(X, Y), "classes at the first call of partial_fit, got None"),
     (
         lambda: fit(X).partial_fit(X, Y, classes=[0, 1]),
         r"classes of the first call, \[0, 1, 2, 3\], got \[0, 1",

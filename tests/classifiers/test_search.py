@@ -208,7 +208,6 @@ def test_automatic_temperature(digits: tuple[np.ndarray, np.ndarray]) -> None:
     assert auto.scale_ is not None
     same = VMFClassifier(auto.temperature_, "native", scale=auto.scale_).fit(X[:300], y[:300])
     np.testing.assert_allclose(same.predict_proba(X), auto.predict_proba(X), rtol=1e-12)
-    assert not hasattr(VMFClassifier("auto"), "partial_fit")
     with pytest.raises(ValueError, match="a point that can be realized, got none"):
         VMFClassifier("auto", realization="temperature", beta=60.0).fit(X, y)
 

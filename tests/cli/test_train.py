@@ -144,7 +144,9 @@ def test_table_of_records() -> None:
     assert (shown.count("56.78"), shown.count("12.34")) == (4, 4)
 
 
-def test_refused_first(cifar: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_first_and_an_interrupt(
+    cifar: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Broken records, and several processes for CIFAR."""
     (path := Path("records.jsonl")).write_text('{"run": "b"')
     assert call(f"{TRAIN} --data {cifar} --out .") == 2
@@ -154,10 +156,7 @@ def test_refused_first(cifar: Path, capsys: Shown, monkeypatch: pytest.MonkeyPat
     assert call(f"{TRAIN} --data {cifar} --out .") == 2
     assert "whose runs are trained together, got 2" in capsys.readouterr().err
     assert not os.listdir()
-
-
-def test_runs_and_an_interrupt() -> None:
-    """Native and cosine have one run per seed; an interrupt names the checkpoint."""
+    # Native and cosine have one run per seed; an interrupt names the checkpoint.
     runs = grid(("native", "angular"), (0.0, 0.5), (0, 1))
     assert len(runs) == len({run.name for run in runs}) == 6
     assert Run("native", 0.0, 1) in runs and Run("angular", 0.5, 1) in runs
