@@ -130,8 +130,7 @@ def test_rows_of_the_cluster(
 
 @pytest.mark.slow
 def test_ray_does_not_take_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray ends the process with a stack of C++ instead of the line of the command; it may be
-    missing."""
+    """Ray ends the process with a stack of C++ instead of one line; and Ray may be missing."""
     missing = r"^expected ray: pip install 'resultant\[ray\]'$"
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "ray", None)

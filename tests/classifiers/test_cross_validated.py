@@ -41,8 +41,7 @@ SMALL = {"realization": ("native", "angular"), "beta": 0.0, "temperature": 0.1, 
     ids=str,
 )
 def test_points_against_refits(cv: Any, weighted: bool, options: dict[str, Any]) -> None:
-    """Every point, also in the metric, scores as a classifier of the training rows; equal rows
-    count as often as they occur."""
+    """Every point scores as a classifier of the training rows; equal rows count each time."""
     X, y = sample()
     X[2], y[2] = X[5], y[5]
     w = np.random.default_rng(3).integers(0, 3, len(y)) if weighted else np.ones(len(y))
@@ -181,8 +180,7 @@ def test_comparisons(scoring: str) -> None:
 
 
 def test_values_extend_and_points_that_cannot_be_realized_are_left_out() -> None:
-    """The best temperature of values that are too warm is found below them; opposite rows have
-    A = 0, and no class temperature."""
+    """Of too warm values the best one is found below them; opposite rows have no temperature."""
     X, y = sample()
     fixed = {"cv": 3, **PLAIN}
     wide = VMFClassifierCV("native", 1.0, (4.0, 2.0), 0.0, **fixed).fit(X, y)

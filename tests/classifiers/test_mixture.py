@@ -173,8 +173,7 @@ def test_samples_come_from_the_components() -> None:
 
 
 def test_partial_fit_continues_a_fit() -> None:
-    """Each row counts once: five rows move the fit of a thousand by little. A first call is one
-    step of EM."""
+    """Each row counts once: five of a thousand move it by little; a first call is a step of EM."""
     first, step = VMFMixture(3, random_state=0).partial_fit(X), fitted(X, 3, max_iter=1)
     np.testing.assert_allclose(first.concentrations_, step.concentrations_, rtol=1e-10)
     mixture = fitted(X, 3)

@@ -36,6 +36,7 @@ from resultant.training.job import Progress
 
 RESULTANT = [sys.executable, "-m", "resultant"]
 NAMES = [*cli.COMMANDS, *cli.plugins()]
+OPTIONS = {name: resolve_name(cli.find_command(name).options) for name in NAMES}
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,6 @@ def function(monkeypatch: pytest.MonkeyPatch) -> Mock:
     monkeypatch.setitem(cli.COMMANDS, "test", entry)
     monkeypatch.setattr(Options, "function", function := Mock(), raising=False)
     return function
-
-
-def options_of(name: str) -> type:
-    return resolve_name(cli.find_command(name).options)
 
 
 def python(code: str) -> str:
@@ -106,7 +103,7 @@ def test_analyze_loads_nothing_of_training() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_of_help(name: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
-    kind = options_of(name)
+    kind = OPTIONS[name]
     monkeypatch.setenv("COLUMNS", "90")
     assert cli.main([name, "--help"]) == 0
     shown = capsys.readouterr().out
@@ -122,7 +119,7 @@ def test_examples_of_help(name: str, monkeypatch: pytest.MonkeyPatch, capsys: Sh
 
 
 def test_help_explains_every_option() -> None:
-    for kind in [*map(options_of, NAMES), config.TrainConfig, config.ProbeConfig]:
+    for kind in [*OPTIONS.values(), config.TrainConfig, config.ProbeConfig]:
         (tree,) = ast.parse(inspect.getsource(kind)).body
         assert isinstance(tree, ast.ClassDef)
         for node, following in zip(tree.body, [*tree.body[1:], ast.Pass()], strict=True):
@@ -204,8 +201,7 @@ def test_errors_are_one_line(
 
 
 def test_status_and_sigterm(function: Mock, capfd: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminated command ends at once, with one line, and the handler is gone afterwards. Errors
-    of the code are not hidden."""
+    """A terminated command ends at once, with one line; errors of the code are not hidden."""
     for error in (ZeroDivisionError(), ModuleNotFoundError("no", name="own")):
         function.side_effect = error
         with pytest.raises(type(error)):
@@ -241,8 +237,7 @@ def progress(epoch: int, loss: dict[str, float]) -> Progress:
 
 @pytest.mark.parametrize(("terminal", "quiet"), [(True, False), (False, False), (False, True)])
 def test_epochs(terminal: bool, quiet: bool) -> None:
-    """A bar on a terminal that also moves within an epoch, a line per epoch in a file; a job that
-    continues another is announced everywhere."""
+    """A bar on a terminal, a line per epoch in a file; continued jobs are announced everywhere."""
     file = io.StringIO()
     look: dict[str, Any] = {"width": 140, "highlight": False}
     console = Console(file=file, force_terminal=terminal, quiet=quiet, **look)

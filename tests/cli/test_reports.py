@@ -27,9 +27,7 @@ def arrays_of(**options: Any) -> dict[str, Any]:
 
 
 def test_report(capsys: Shown) -> None:
-    """Two features with class names that must not break the page: a summary on standard output,
-    steps on standard error, all files, and predictions of the accuracy that the page says; the
-    same features give the same numbers."""
+    """Summary, steps, all files and predictions, the same each time, also of hostile names."""
     about = {"class_names": list(NAMES), "num_classes": 6}
     arrays = small_features(dim=8, noise=0.6, names=("encoder", "projection"))
     write_store("z.safetensors", arrays, about)
@@ -88,8 +86,7 @@ def test_json_and_quiet(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("brief")
 def test_reports_among_other_files(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current folder may hold a report; files of others are neither replaced nor removed, and
-    a report that fails leaves nothing."""
+    """Files of others are neither replaced nor removed, and a failed report leaves nothing."""
     write_store("z.safetensors", small_features())
     for error, status in ((KeyboardInterrupt, 130), (OSError("full"), 1)):
         with monkeypatch.context() as patch:
@@ -143,8 +140,7 @@ def test_options_of_rows_and_their_notes(capsys: Shown) -> None:
 
 @pytest.mark.usefixtures("brief")
 def test_two_networks(cifar: Path, trained: Path, capsys: Shown) -> None:
-    """The page is about the features of both, and says which network is better; against its own
-    features a network is neither better nor worse."""
+    """Features of the same name are compared; a network equals its own features."""
     a, b = (trained / f"{name}-seed0.safetensors" for name in ("native", "angular-beta0"))
     assert call(f"compare {a} {b} --data {cifar} --out out") == 0
     shown = capsys.readouterr().out
@@ -187,8 +183,7 @@ def test_two_files(capsys: Shown) -> None:
 
 @pytest.mark.usefixtures("brief")
 def test_other_classes_are_not_compared(capsys: Shown) -> None:
-    """Features of one name, or the only ones; classes by name, or by number if they have no names.
-    Numbers of words are but their order."""
+    """By name, or by number if they have no names; numbers of words are but their order."""
     arrays = arrays_of()
 
     def labels(change: Any) -> dict[str, Any]:

@@ -49,9 +49,9 @@ def test_networks_and_records(cifar: Path, trained: Path, capsys: Shown) -> None
             for space in ("encoder", "projection"):
                 assert 0 <= record["probes"][pool][space]["accuracy"] <= 1
         assert record["frozen"]["projection"]["proco"].keys() == set(REALIZATIONS)
-    files = {f"{name}.safetensors" for name in names}
-    expected = files | {"checkpoint.safetensors", "metrics.jsonl", "records.jsonl"}
-    assert {path.name for path in trained.iterdir()} == expected
+    files = {"metrics.jsonl", "records.jsonl"}
+    files |= {f"{name}.safetensors" for name in (*names, "checkpoint")}
+    assert {path.name for path in trained.iterdir()} == files
     shutil.copytree(trained, "out")
     run = {"run": "native-seed0", "realization": "native", "beta": 0.0, "seed": 0}
     other = json.dumps({**run, "config": {"epochs": 7}})
@@ -73,8 +73,7 @@ def test_networks_and_records(cifar: Path, trained: Path, capsys: Shown) -> None
 
 @pytest.mark.slow
 def test_progress_and_table(cifar: Path, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Progress on standard error, the table on standard output; the dataset by the variable. The
-    record is written before the evaluation, which may fail."""
+    """The dataset by the variable; the record is written before the evaluation, which may fail."""
     monkeypatch.setenv(DATA_VARIABLE, str(cifar))
     failing = Mock(side_effect=ValueError("diverged"))
     monkeypatch.setattr("resultant.training.evaluation.evaluate", failing)
@@ -176,8 +175,7 @@ IMAGES = (
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_train_extract_analyze(photos: Path) -> None:
-    """Probes, frozen rules and the classifier are evaluated on test; val has chosen. Names of
-    classes are in the network, the checkpoint, the features and the report."""
+    """Evaluated on test, while val has chosen; the names of the classes are in every file."""
     assert call(f"{IMAGES} {photos}") == 0
     (result,) = records("out")
     assert (result["held_out"], result["classes"], result["train_images"]) == ("test", 3, 11)
@@ -224,8 +222,7 @@ def test_broken_images(photos: Path, capsys: Shown) -> None:
 
 
 def test_accuracies_of_linear_probes(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table on standard output, progress on standard error; encoder features raw or of unit
-    length, as in the paper (tab:frozen-hyperparameters)."""
+    """Encoder features raw or of unit length, as in the paper (tab:frozen-hyperparameters)."""
     monkeypatch.setattr("resultant.cli.progress.SILENCE", -1.0)
     arrays = small_features(names=("encoder", "pretrain/x"))
     # Lengths that are independent of the classes.

@@ -248,8 +248,7 @@ def test_everything_is_drawn(browser: Browser, path: Path, width: int, dark: boo
 def test_sliders_equal_the_library(
     browser: Browser, result: AnalysisResult, width: int, tmp_path: Path
 ) -> None:
-    """Accuracy and log-loss of the sample, with all classes or four of them per row; the sliders
-    start with the settings found, also with those outside of the usual range."""
+    """For all classes or four per row; sliders start with any settings, and move to others."""
     e = result.first.explorer
     assert e is not None
     index = ((torch.tensor(e.label)[:, None] + torch.arange(width)) % 12).sort(1).values
