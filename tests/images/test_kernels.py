@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from images.photographs import FILL, photographs, seeded
+from images.photos import FILL, photographs, seeded
 from programs import run_interpreted
 from resultant.images import photo_views, rendering
 from resultant.images.augment import FILTERS, POLICY, ClassificationView, ContrastiveView, magnitude

@@ -18,8 +18,8 @@ from torch import Tensor
 from torchvision import transforms
 from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
-from images import photographs
-from images.photographs import BICUBIC, FILL, LEAST_P, Picture, column, levels, seeded
+from images import photos
+from images.photos import BICUBIC, FILL, LEAST_P, Picture, column, levels, seeded
 from resultant._core.vision import vision_module
 from resultant.images import augment, photo_views, rendering
 from resultant.images.augment import FILTERS, POLICY, ClassificationView, ContrastiveView, magnitude
@@ -43,9 +43,9 @@ CONTRASTIVE: dict[str, Any] = {"p_jitter": 1.0, "p_grey": 0.0, "jitter": (1.5, 0
     ],
 )
 def test_views_equal_torchvision_and_timm(view: PhotoView) -> None:
-    pixels, offsets, sizes = photographs.photographs(160)
+    pixels, offsets, sizes = photos.photographs(160)
     parameters = view.draw(sizes, seeded(7))
-    expected = photographs.references(pixels, offsets, sizes, parameters, SIZE)
+    expected = photos.references(pixels, offsets, sizes, parameters, SIZE)
     out = rendering.levels(pixels, offsets, sizes, parameters, SIZE, FILL)
     assert torch.equal(out, expected)
 
@@ -173,7 +173,7 @@ def affine(entries: Callable[[float], tuple[float, ...]], **options: Any) -> Cal
 
 
 # Operations by their values: factors, pixels, degrees, bits or levels.
-RECIPE: dict[str, Callable[[Picture, float], Picture]] = photographs.colours() | {
+RECIPE: dict[str, Callable[[Picture, float], Picture]] = photos.colours() | {
     "shear_y": affine(lambda v: (1, 0, 0, v, 1, 0), resample=BICUBIC),
     "translate_x": affine(lambda v: (1, 0, v, 0, 1, 0)),
     "translate_y": affine(lambda v: (1, 0, 0, 0, 1, v)),

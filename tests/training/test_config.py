@@ -42,27 +42,20 @@ def test_presets_of_the_paper(name: str) -> None:
     assert {field: getattr(preset(name), field) for field in PAPER[name]} == PAPER[name]
 
 
-def test_cosine() -> None:
+def test_schedules() -> None:
     config = preset("cifar-controlled")
     expected = [0.15 * (1 + math.cos(math.pi * epoch / 200)) for epoch in range(200)]
     assert [config.rate(epoch) for epoch in range(200)] == pytest.approx(expected, rel=1e-14)
     assert config.rate(0) == 0.3 and config.rate(100) == pytest.approx(0.15)
-
-
-@pytest.mark.parametrize("warmup", [0, 5])
-def test_cosine_of_the_larger_datasets(warmup: int) -> None:
-    config = preset("imagenet-lt", warmup=warmup)
-    for epoch in range(warmup, 90):
-        part = (epoch - warmup + 1) / (90 - warmup + 1)
-        expected = 0.05 * (1 + math.cos(math.pi * part))
-        assert config.rate(epoch) == pytest.approx(expected, rel=1e-13)
-    assert 0 < config.rate(89) < 1e-4
-    assert [config.rate(e) for e in range(warmup)] == pytest.approx(
-        [0.02, 0.04, 0.06, 0.08, 0.1][:warmup]
-    )
-
-
-def test_steps() -> None:
+    for warmup in (0, 5):
+        config = preset("imagenet-lt", warmup=warmup)
+        for epoch in range(warmup, 90):
+            part = (epoch - warmup + 1) / (90 - warmup + 1)
+            expected = 0.05 * (1 + math.cos(math.pi * part))
+            assert config.rate(epoch) == pytest.approx(expected, rel=1e-13)
+        assert 0 < config.rate(89) < 1e-4
+        rates = [config.rate(epoch) for epoch in range(warmup)]
+        assert rates == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1][:warmup])
     config = preset("cifar-official")
     warm = [0.06, 0.12, 0.18, 0.24, 0.3]
     rates = [config.rate(epoch) for epoch in range(200)]
@@ -120,15 +113,12 @@ def test_refused(make: Callable[..., Any], changes: dict[str, Any], message: str
         make(**changes)
 
 
-def test_runs() -> None:
+def test_runs_and_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of one seed are neighbours; the precision follows the device."""
     assert Run("angular", 0.5, 3).name == "angular-beta0.5-seed3"
     assert Run("native", 0.5).name == "native-seed0"
     assert Run(seed=2**32 - 1).seed == 2**32 - 1
     assert config.REALIZATIONS == rule.REALIZATIONS
-
-
-def test_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of one seed are neighbours; the precision follows the device."""
     runs = (Run(seed=1), Run("angular"), Run("angular", seed=1), Run())
     job = Job(TrainConfig(), runs, tmp_path)
     assert [run.seed for run in job.runs] == [0, 0, 1, 1]

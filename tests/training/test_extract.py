@@ -69,26 +69,17 @@ def test_cifar_features(
     assert about["classifier"] == pytest.approx(expected) and len(expected) > 1
 
 
-@pytest.fixture
-def listed_run(tmp_path: Path) -> tuple[Stack, Path]:
-    """A network for the images of `listed`, untrained, and its file."""
-    write_images(tmp_path)
-    images, batches = open_listed(tmp_path), cast(Any, None)
-    config = preset("images", **SMALL)
-    stack = Stack(config, (Run(seed=2),), batches, images.counts, torch.device("cpu"))
-    path = tmp_path / "run.safetensors"
-    save_run(path, stack, 0, images.class_names)
-    return stack, path
-
-
-def test_features_of_images(listed_run: tuple[Stack, Path], tmp_path: Path) -> None:
+def test_features_of_images(tmp_path: Path) -> None:
     """Those of torchvision's resize and centre crop, of all splits, with the class names."""
     from torchvision.transforms.v2 import CenterCrop, Compose, PILToTensor, Resize
 
-    stack, path = listed_run
+    write_images(tmp_path)
     listed, out = open_listed(tmp_path), tmp_path / "x.safetensors"
+    config, batches = preset("images", **SMALL), cast(Any, None)
+    stack = Stack(config, (Run(seed=2),), batches, listed.counts, torch.device("cpu"))
+    save_run(tmp_path / "run.safetensors", stack, 0, listed.class_names)
     images = ImageSplits(listed.train, val=listed.train.select([0, 9, 3]), test=listed.test)
-    loaded = load_network(path)
+    loaded = load_network(tmp_path / "run.safetensors")
     assert loaded.class_names == images.class_names == ("0", "1", "2", "3")
     extract(loaded, images, out, dtype="float32", workers=0)
     store = FeatureStore.open(out)
@@ -118,15 +109,11 @@ def test_features_of_images(listed_run: tuple[Stack, Path], tmp_path: Path) -> N
             extract(loaded, images, out, **wrong)
     with pytest.raises(ValueError, match="expected images of images, got those of cifar10"):
         extract(loaded, DATA, out)
-
-
-def test_other_classes_are_refused(listed_run: tuple[Stack, Path], tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("0\n1\ntwo\n3\n")
     lists = {f"{split}_list": tmp_path / f"ImageNet_LT_{split}.txt" for split in ("train", "test")}
-    loaded = load_network(listed_run[1])
     images = load_data(loaded.config, tmp_path, class_names=tmp_path / "names.txt", **lists)
     with pytest.raises(ValueError, match="expected the class '2' of the network, got 'two' as cl"):
-        extract(loaded, images, tmp_path / "x.safetensors")
+        extract(loaded, images, out)
 
 
 @pytest.mark.slow
@@ -181,10 +168,11 @@ def test_features_beyond_float16(
 
 def test_refused(finished: Path, tmp_path: Path) -> None:
     loaded, path = load_network(finished / f"{TWO[0].name}.safetensors"), tmp_path / "x.safetensors"
+    other = replace(DATA, dataset="cifar100")
     wrong: list[tuple[Cifar, Any, dict[str, Any], str]] = [
         (DATA, "x.npz", {}, r"ends in \.safetensors, got x.npz"),
         (DATA, path, {"dtype": "int8"}, "float16 or float32, got 'int8'"),
-        (replace(DATA, dataset="cifar100"), path, {}, "images of cifar10, got those of cifar100"),
+        (other, path, {}, "expected images of cifar10, got those of cifar100"),
     ]
     for data, out, options, message in wrong:
         with pytest.raises(ValueError, match=message):

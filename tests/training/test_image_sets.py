@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from images.photographs import BILINEAR, reference
+from images.photos import BILINEAR, reference
 from listed import SIZES, SMALL, four_classes, open_listed, options, scaled, write_images
 from programs import run_program
 from resultant._core import distributed

@@ -37,10 +37,7 @@ CPU = torch.device("cpu")
 
 
 def stacked(
-    config: TrainConfig,
-    runs: list[Run],
-    dtype: torch.dtype = torch.float32,
-    device: torch.device = CPU,
+    config: TrainConfig, runs: list[Run], dtype: Any = torch.float32, device: torch.device = CPU
 ) -> Stack:
     """Build a stack on the tiny dataset; float64 keeps steps from magnifying roundings."""
     members = long_tail_indices(DATA.train_labels, 4, config.imbalance)
@@ -160,7 +157,7 @@ def test_runs_do_not_touch_one_another(contrastive: Any) -> None:
                 near(tensors[name][index], a[0])
 
 
-def test_state_of_another_stack_is_refused() -> None:
+def test_other_states_and_runs_are_refused() -> None:
     small = stacked(tiny_config(), [Run()])
     with pytest.raises(ValueError, match=r"a difference in \['momentum\.classifier\.bias'"):
         small.load(stacked(tiny_config(objective="joint"), [Run()]).tensors())
@@ -168,6 +165,13 @@ def test_state_of_another_stack_is_refused() -> None:
         small.load(stacked(tiny_config(), [Run(), Run("angular")]).tensors())
     with pytest.raises(ValueError, match="one run of resnet50 at a time, got 2"):
         build(preset("imagenet-lt"), [Run(), Run(seed=1)], 10)
+    for rules, seeds, message in (
+        ([Rule(TAU)], [0, 1], "a rule and a seed per run, .* got 1 rules and 2 seeds"),
+        ([], [], "of one run or more, got 0 rules and 0 seeds"),
+        ([Rule(0.1), Rule(0.2)], [0, 1], "expected one temperature and family of all runs, got"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            StackedProCoLoss(C, P, rules, seeds=seeds)
 
 
 @pytest.mark.gpu
@@ -315,13 +319,9 @@ def test_runs_are_separate_losses(
     betas, seeds = BETAS[:runs], SEEDS[:runs]
     rules = [Rule(TAU, name, beta) for name, beta in zip(names, betas, strict=True)]
     stack = StackedProCoLoss(C, P, rules, CLASS_COUNTS, 0.5, seeds=seeds, leave_out=leave_out)
+    common: dict[str, Any] = {"leave_out": leave_out, "normalize": False}
     separate = [
-        ProCoLoss(
-            *(C, P, TAU, name, beta, CLASS_COUNTS, 0.5),
-            seed=seed,
-            leave_out=leave_out,
-            normalize=False,
-        )
+        ProCoLoss(C, P, TAU, name, beta, CLASS_COUNTS, 0.5, seed=seed, **common)
         for name, beta, seed in zip(names, betas, seeds, strict=True)
     ]
     for _ in range(2):
@@ -345,27 +345,12 @@ def test_runs_are_separate_losses(
         stack.start_epoch()
 
 
-@pytest.mark.parametrize(
-    ("rules", "seeds", "message"),
-    [
-        ([Rule(TAU)], [0, 1], "a rule and a seed per run, .* got 1 rules and 2 seeds"),
-        ([], [], "of one run or more, got 0 rules and 0 seeds"),
-        ([Rule(0.1), Rule(0.2)], [0, 1], "expected one temperature and family of all runs, got"),
-    ],
-)
-def test_refused_rules(rules: list[Rule], seeds: list[int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        StackedProCoLoss(C, P, rules, seeds=seeds)
-
-
-@pytest.fixture
-def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values are not read."""
-    monkeypatch.setattr(validation, "should_validate", lambda validate, *_: bool(validate))
-
-
 @pytest.mark.parametrize("leave_out", [False, True])
-def test_check_names_runs_and_classes_without_a_gain(leave_out: bool, as_on_a_gpu: None) -> None:
+def test_check_names_runs_and_classes_without_a_gain(
+    leave_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on a GPU, values are not read.
+    monkeypatch.setattr(validation, "should_validate", lambda validate, *_: bool(validate))
     loss = stacked_loss(leave_out=leave_out)
     z, y = cancelling(2, 5)
     if leave_out:
