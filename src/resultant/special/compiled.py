@@ -8,7 +8,7 @@ import os
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, wraps
+from functools import cache, lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +55,14 @@ KINDS = (
 )  # fmt: skip
 
 
-def _functions(name: str, pointers: int, numbers: int) -> dict[torch.dtype, Callable[..., None]]:
-    """Return the function of each dtype, with so many arguments."""
-    if _library is None:
-        return {}
-    functions = {}
-    for dtype, suffix in ((torch.float64, "f64"), (torch.float32, "f32")):
-        functions[dtype] = function = getattr(_library, f"resultant_{name}_{suffix}")
-        function.argtypes = [ctypes.c_void_p] * pointers + [ctypes.c_int64] * numbers
-        function.restype = None
-    return functions
-
-
-_SCORE = _functions("score", 6, 4)
-_BESSEL = _functions("bessel", 5, 2)
+@cache
+def _function(name: str, dtype: torch.dtype, pointers: int, numbers: int) -> Callable[..., None]:
+    """Return a function of the library for a dtype, with so many arguments."""
+    suffix = "f64" if dtype == torch.float64 else "f32"
+    function = getattr(_library, f"resultant_{name}_{suffix}")
+    function.argtypes = [ctypes.c_void_p] * pointers + [ctypes.c_int64] * numbers
+    function.restype = None
+    return function
 
 
 def available(*tensors: Tensor) -> bool:
@@ -109,7 +103,7 @@ def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple
     rows, columns = (total // classes, classes) if classes > 1 else (1, total)
     steps = int(kappa.numel() > 1), int(tau.numel() > 1)
     expansion, *_arrays = _tables(p / 2 - 1, rho.dtype)
-    call, size = _SCORE[rho.dtype], rho.element_size()
+    call, size = _function("score", rho.dtype, 6, 4), rho.element_size()
 
     def part(start: int, end: int) -> None:
         """Compute rows or, if there is one, columns."""
@@ -130,10 +124,10 @@ def bessel(kind: str, nu: float, *x: Tensor) -> Tensor:
     out = torch.empty_like(inputs[-1])
     near, direct, *_arrays = _tables(nu, out.dtype, kind.startswith("log"))
     lower, upper, to = inputs[0].data_ptr(), inputs[-1].data_ptr(), out.data_ptr()
-    call, number, size = _BESSEL[out.dtype], KINDS.index(kind), out.element_size()
+    call, number = _function("bessel", out.dtype, 5, 2), KINDS.index(kind)
 
     def part(first: int, last: int) -> None:
-        move = first * size
+        move = first * out.element_size()
         call(near, direct, lower + move, upper + move, to + move, last - first, number)
 
     in_parts(part, out.numel(), out.numel())
