@@ -169,14 +169,13 @@ def test_records_that_come_with_the_package(
 
 def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records next to the source are read from any directory, and once from inside the checkout."""
-    root = tmp_path / "checkout"
+    root, usual = tmp_path / "checkout", Path("results")
     monkeypatch.setattr(paper_records, "__file__", str(root / "resultant" / "records.py"))
-    usual, other = Path("results"), Path("other")
     monkeypatch.chdir(tmp_path)
     assert paper_records.folders(usual) == [usual]
     (root / "results").mkdir(parents=True)
     assert paper_records.folders(usual) == [root / "results", usual]
-    assert paper_records.folders(other) == [other]
+    assert paper_records.folders(Path("other")) == [Path("other")]
     monkeypatch.chdir(root)
     assert paper_records.folders(usual) == [root / "results"]
 

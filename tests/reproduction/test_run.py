@@ -26,8 +26,6 @@ from tiny_cifar import tiny_cifar, tiny_config
 from training_records import left_by
 
 DATA = tiny_cifar(size=4)
-
-
 QUIET: dict[str, Any] = {"say": lambda text: None, "checkpoint_every": 1}
 
 
@@ -51,14 +49,6 @@ def put(patch: pytest.MonkeyPatch, jobs: Any) -> None:
 def call(folder: Path, name: str = "power", **options: Any) -> int:
     """Run a plan with images, checkpoints and records in a folder."""
     return run.run_plan(name, folder, folder / "out", folder, "cpu", **(QUIET | options))
-
-
-@pytest.fixture
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    put(monkeypatch, make)
-
-
-small = pytest.mark.usefixtures("_small")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -114,10 +104,9 @@ def test_records(whole: Path) -> None:
 
 
 @pytest.mark.slow
-@small
-def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "again"
-    shutil.copytree(whole, folder)
+def test_nothing_twice(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(monkeypatch, make)
+    folder = shutil.copytree(whole, tmp_path / "again")
     path, messages = folder / "power.jsonl", []
     before = path.read_bytes()
     assert call(folder, say=messages.append) == 0
@@ -130,9 +119,9 @@ def test_nothing_twice(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@small
-def test_seed_by_seed(tmp_path: Path) -> None:
+def test_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seeds that another call left out are trained, and nothing is trained twice."""
+    put(monkeypatch, make)
     for seeds in ((1,), (0, 1)):
         options = {"seeds": seeds, "jobs": ("plain",), "concurrent_jobs": len(seeds) - 1}
         assert call(tmp_path, **options) == 0
@@ -150,9 +139,9 @@ def test_seed_by_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@small
-def test_minutes(whole: Path, tmp_path: Path) -> None:
+def test_minutes(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that reached its time limit stops at a checkpoint, and the next call continues."""
+    put(monkeypatch, make)
     messages: list[str] = []
     calls = (call(tmp_path, say=messages.append, minutes=1e-9) for _ in range(6))
     # Each call an epoch, or what follows the last one; the third begins no other job.
@@ -180,11 +169,11 @@ def test_refusals(name: str, options: dict[str, Any], message: str, tmp_path: Pa
 
 
 @pytest.mark.slow
-@small
 def test_stopped_and_started_again(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In an epoch, in the frozen analysis, before records are there: the same records."""
+    put(monkeypatch, make)
     # Place, the call of it that ends, and the records afterwards; an epoch has three steps.
     moments = (
         (batches.CifarBatches, "batch", 5, 0),

@@ -44,7 +44,7 @@ VERDICTS = dict.fromkeys(CHECKS, True) | dict.fromkeys(("fixed-regime", "second-
 @pytest.mark.parametrize("name", CHECKS)
 def test_check(name: str, evidence: Evidence) -> None:
     check = evidence.check(name)
-    assert check.name == name
+    assert check.name == name and (name in dict(WRONG) or name == "fixed-regime")
     assert check.holds is VERDICTS[name], (check.ours, check.details)
     assert check.label and check.claim and check.paper and check.ours
     # Written to verify.json.
@@ -87,9 +87,22 @@ def without_variance(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda *args, variance: f(*args, variance=False)
 
 
+def wrong_at_the_ends(*args: Any, **options: Any) -> Tensor:
+    """The joint expansion with a wrong value at rho = -1 and 1, which no median shows."""
+    rho, kappa, tau, p, _ = args
+    wrong = (rho.abs() > 0.99) / (tau * p**1.5)
+    return joint_expansion(*args, **options) + wrong * torch.ones_like(kappa)
+
+
 # Arguments that replace a quantity of each check by a wrong one; some make the check faster.
 SWEEPS = load("theory/checks")["boundary-factors"]["grid"]["sweeps"]
-WRONG: dict[str, dict[str, Any]] = {
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("residual-orders", {"approximation": wrong_at_the_ends}),
+    # Equality everywhere is against the claim that only symmetric models have it.
+    ("exponent-equality", {"exponents": lambda m: Pair(m.exponents.t, m.exponents.t)}),
+    ("finite-sample", {"inclusion": scaled(self_inclusion, 1.0001)}),
+]
+WRONG += {
     "leading-gain": {"ratio": scaled(bessel_ratio, 1.01)},
     "centered-remainder": {
         "parts": lambda *a: (d := decompose(*a))._replace(gain=d.gain * (1 + 1e-2))
@@ -134,39 +147,18 @@ WRONG: dict[str, dict[str, Any]] = {
     "stability-bounds": {"factor": 0.05, "queries": 100},
     "finite-sample": {"square": lambda A, n: expected_square_resultant(A, n) + 1e-6},
     "cross-fitting": {"samples": 200, "r_max": 1.0},
-}
+}.items()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(CHECKS.keys() - {"fixed-regime"}))
-def test_a_wrong_quantity_fails(name: str) -> None:
-    check = CHECKS[name](**WRONG[name])
+@pytest.mark.parametrize(("name", "quantity"), WRONG)
+def test_a_wrong_quantity_fails(name: str, quantity: dict[str, Any]) -> None:
+    check = CHECKS[name](**quantity)
     assert check.holds is False, check.ours
-
-
-def wrong_at_the_ends(*args: Any, **options: Any) -> Tensor:
-    """The joint expansion with a wrong value at rho = -1 and 1, which no median shows."""
-    rho, kappa, tau, p, _ = args
-    wrong = (rho.abs() > 0.99) / (tau * p**1.5)
-    return joint_expansion(*args, **options) + wrong * torch.ones_like(kappa)
-
-
-def test_residual_orders_are_uniform() -> None:
-    check, right = (
-        CHECKS["residual-orders"](**own) for own in ({"approximation": wrong_at_the_ends}, {})
-    )
-    assert check.ours.split("; ")[0] == right.ours.split("; ")[0] == "-0.995, -1.998, -2.999"
-    assert check.holds is False and right.holds is True
-
-
-def test_other_quantities_fail_too() -> None:
-    """Equality everywhere is against the claim that only symmetric models have it."""
-    same = CHECKS["exponent-equality"](exponents=lambda m: Pair(m.exponents.t, m.exponents.t))
-    assert same.holds is False and same.ours == "< 1e-14; 0.0e+00"
-    assert not CHECKS["finite-sample"](inclusion=scaled(self_inclusion, 1.0001)).holds
-    values = CHECKS["failure-state"](score=scaled(vmf_score, 1.001)).details["values"]
-    assert not values["q(0; tau*)"]["holds"]
-    assert values["A"]["holds"] and values["slope, temperature"]["holds"]
+    if name == "failure-state":
+        values = check.details["values"]
+        assert not values["q(0; tau*)"]["holds"]
+        assert values["A"]["holds"] and values["slope, temperature"]["holds"]
 
 
 def test_fixed_regime_names_the_grids() -> None:
