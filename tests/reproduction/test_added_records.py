@@ -159,8 +159,10 @@ def test_numbers_of_the_text(tmp_path: Path) -> None:
     ("name", "space", "about", "message"),
     [
         (
-            *("inaturalist18", "projection", {"dataset": "cifar10"}),
-            r"of inaturalist18 in .*a.safetensors, got .* cifar10",
+            "inaturalist18",
+            "encoder",
+            {"dataset": "cifar10"},
+            "of inaturalist18 in .*a.saf.*cifar10",
         ),
         (
             *("imagenet-lt-resnet50", "features", {}),
@@ -172,13 +174,12 @@ def test_numbers_of_the_text(tmp_path: Path) -> None:
             *("imagenet-lt-resnext50", "projection", {"held_out": "test"}),
             "imagenet-lt-resnext50 of resultant extract --split val, got the split test in .*a.saf",
         ),
-        (
-            *(HEAD_STORE, "projection", {"held_out": "val", "classifier": PARTS}),
-            "--split test, with a classifier, got the split val in",
-        ),
-        (
-            *(HEAD_STORE, "projection", {"held_out": "test", "classifier": {}}),
-            "--split test, with a classifier, got none in",
+        *(
+            (HEAD_STORE, "projection", about, f"--split test, with a classifier, got {got} in")
+            for about, got in (
+                ({"held_out": "val", "classifier": PARTS}, "the split val"),
+                ({"held_out": "test", "classifier": {}}, "none"),
+            )
         ),
     ],
 )

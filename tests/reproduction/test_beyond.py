@@ -98,16 +98,11 @@ def test_native_numbers_are_those_of_the_tables(
     """Every row of the baseline is a cell of a table, with the p of Welch's test against three
     seeds, or against one more draw where no spread is printed; the answer counts them."""
     page, far, tested = hyphenated("baseline"), [], []
-    tables = {"table-01": angular_training(evidence.records).cells}
-    tables |= {
-        page_name(catalog()[n].label): o.cells for n, o in reversed(outcomes.items())
-    } | tables
+    tables = {page_name(catalog()[n].label): o.cells for n, o in reversed(outcomes.items())}
+    tables["table-01"] = angular_training(evidence.records).cells
     official = re.split(r" \|\s", (PAGES / f"{OFFICIAL}.md").read_text())
-    for table, both, apart, p in re.findall(
-        r"^\| (?:\[.*?\]\((.*?)\.md\)|public logs): .*? \| (.*?) \| (.*?) \| .*? \| (.*?) \|$",
-        page,
-        flags=re.M,
-    ):
+    row = r"^\| (?:\[.*?\]\((.*?)\.md\)|public logs): .*? \| (.*?) \| (.*?) \| .*? \| (.*?) \|$"
+    for table, both, apart, p in re.findall(row, page, flags=re.M):
         printed, ours = (float(part.split()[0]) for part in both.split(" / "))
         assert ours - printed == pytest.approx(float(apart), abs=0.011)
         if not table:
@@ -140,9 +135,8 @@ def test_pairing_by_seeds(evidence: Evidence) -> None:
         together = apart = 0.0
         for change in changes:
             setting, _, space = change.row.partition(", ")
-            config = controlled(
-                *SETTINGS[setting], objective="joint" if table == 15 else "contrastive"
-            )
+            objective = "contrastive" if space else "joint"
+            config = controlled(*SETTINGS[setting], objective=objective)
             path = probe_path(space.lower()) if space else "last.accuracy"
             arm = [*TITLES][[*TITLES.values()].index(change.what.removesuffix(" - ProCo"))]
             columns = [evidence.records.values(config, rule, 0.0, path) for rule in (arm, "native")]
@@ -156,13 +150,11 @@ def test_pairing_by_seeds(evidence: Evidence) -> None:
 
 def test_counts_after_holms_correction(evidence: Evidence) -> None:
     """Trained contrasts of strengths and estimators, and trials of joint training."""
-    families = {
-        "beta-sweep": lambda e: "trained" in e,
-        "estimator": lambda e: e["row"].endswith("ProCo's"),
-        "joint-protocol": lambda e: True,
-    }
-    for study, member in families.items():
-        found = [estimate(evidence, e) for e in contrasts(study) if member(e)]
+    for study in ("beta-sweep", "estimator", "joint-protocol"):
+        entries = [e for e in contrasts(study) if study != "beta-sweep" or "trained" in e]
+        if study == "estimator":
+            entries = [e for e in entries if e["row"].endswith("ProCo's")]
+        found = [estimate(evidence, e) for e in entries]
         p = [i.p for i in found if i is not None and i.p is not None]
         assert len(p) == len(found)
         left, text = sum(v < 0.05 for v in holm(p)), answer(study, evidence).headline
@@ -181,14 +173,11 @@ def test_the_stand_in(evidence: Evidence) -> None:
         if setting == "ImageNet-LT"
         for title, text in zip(TITLES.values(), row, strict=False)
     }
-    cells |= {
-        f"ResNet-50: Pure Angular, beta 1.5, {e['column'].lower()}": float(e["printed"])
-        for e in texts
-    }
+    stronger = "ResNet-50: Pure Angular, beta 1.5, {}"
+    cells |= {stronger.format(e["column"].lower()): float(e["printed"]) for e in texts}
     found = {e["row"]: (e, estimate(evidence, e)) for e in contrasts("stand-in")}
-    lines = re.findall(
-        r"^\| (.*?) \| (\S+) \| .*? \| 4 and 4 \| (\S+) \| (\S+) \| (.*?) \|$", page, re.M
-    )
+    line = r"^\| (.*?) \| (\S+) \| .*? \| 4 and 4 \| (\S+) \| (\S+) \| (.*?) \|$"
+    lines = re.findall(line, page, re.M)
     p = [i.p for row, (_, i) in found.items() if re.match("ResNet-50: .* less", row) and i]
     corrected = map(p_text, holm([v for v in p if v is not None]))
     assert {row for row, *_ in lines[:8]} == {*found} & {row for row, *_ in lines[:8]}
@@ -208,8 +197,8 @@ def test_the_stand_in(evidence: Evidence) -> None:
         side = 0 if printed == "–" else i.sign * float(printed)
         assert direction == ("–" if printed == "–" else word[(side > 0) - (side < 0)])
     moved = []
-    for rule, beta in (("native", 0.0), ("temperature", 0.0), ("preserve", 0.0), ("angular", 0.0)):
-        first, *again = evidence.every.trainings(stand_in(), rule, beta)[::4]
+    for rule in ("native", "temperature", "preserve", "angular"):
+        first, *again = evidence.every.trainings(stand_in(), rule, 0.0)[::4]
         pairs = [[r["probes"]["long_tail"][s]["accuracy"] for r in (*again, first)] for s in SPACES]
         moved.append(f"{TITLES[rule]} " + " / ".join(f"{100 * (a - b):+.2f}" for a, b in pairs))
     assert f"moved by {', '.join(moved)} points" in page
@@ -220,9 +209,8 @@ def test_trained_again_with_the_same_seed(evidence: Evidence) -> None:
     moved, records = [], evidence.records
     for old in records.set_aside:
         config = old["config"]
-        same = records.seeds(
-            controlled(config["dataset"], config["imbalance"]), old["realization"], old["beta"]
-        )
+        own = controlled(config["dataset"], config["imbalance"])
+        same = records.seeds(own, old["realization"], old["beta"])
         kind = config["objective"], config["prior"], config.get("estimator", "proco"), old["beta"]
         new = same.get(old["seed"])
         if kind == ("contrastive", 1.0, "proco", 0.0) and new and "long_tail" in old["probes"]:
@@ -342,11 +330,8 @@ def test_cross_fitting_of_the_packaged_network(space: str, evidence: Evidence) -
     out = torch.zeros(3, len(y), dtype=torch.bool)
     for k, part in enumerate(parts):
         at, rest = fold == k, own.statistics.without(part).state(own.estimator)
-        used: Any = (
-            (rest, own.tau),
-            (rest, own.tau, "temperature"),
-            (fit.states[k], fit.temperature[k]),
-        )
+        used: Any = (rest, own.tau), (rest, own.tau, "temperature")
+        used += ((fit.states[k], fit.temperature[k]),)
         out[:, at] = torch.stack([right(x[at], y[at], *kind) for kind in used])
     whole = cross_fit_temperature(
         [ClassStatistics(own.num_classes, own.dim), own.statistics], own.tau, A_ref, **clip
@@ -357,9 +342,8 @@ def test_cross_fitting_of_the_packaged_network(space: str, evidence: Evidence) -
     fresh = right(z, labels, whole.states[0], whole.temperature[0])
     within = [right(x, y, *kind) for kind in kinds]
     pairs = (within[1], within[0]), (out[1], out[0]), (out[2], out[0])
-    texts = [
-        over_queries(*pair, 100.0).text() for pair in (*pairs, (warm, native), (fresh, native))
-    ]
+    pairs = *pairs, (warm, native), (fresh, native)
+    texts = [over_queries(*pair, 100.0).text() for pair in pairs]
     line = re.search(rf"^{space.capitalize()}, cross-fitted: .*", hyphenated("estimator"), re.M)
     assert line is not None and re.findall(r"[+-]\d+\.\d\d \[.*?\]", line[0])[:5] == texts
 

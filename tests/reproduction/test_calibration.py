@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -62,14 +63,6 @@ def naive(space: FrozenSpace, rule: str) -> dict[str, float]:
     }
 
 
-@pytest.fixture(scope="module")
-def space() -> FrozenSpace:
-    """Six classes, two of them small."""
-    counts = torch.tensor([60, 50, 40, 40, 9, 9])
-    test = features(torch.full((6,), 9), seed=1)
-    return FrozenSpace.fit(*features(counts), *test, dtype=torch.float64, estimator="proco")
-
-
 def test_a_class_without_concentration_has_no_temperature() -> None:
     """Held-out rows of one class point away from it: rules with a temperature are left out."""
     train, (q, labels) = features(torch.full((3,), 30)), features(torch.full((3,), 6), seed=1)
@@ -80,24 +73,18 @@ def test_a_class_without_concentration_has_no_temperature() -> None:
     assert "temperature" in numbers["proco"]["rules"]
 
 
-@pytest.fixture(scope="module")
-def numbers(space: FrozenSpace) -> dict[str, dict[str, Any]]:
-    return calibrate(space)
-
-
-@pytest.mark.parametrize("rule", ["native", "angular", "cosine"])
-def test_rules_by_plain_loops(
-    rule: str, space: FrozenSpace, numbers: dict[str, dict[str, Any]]
-) -> None:
-    expected, actual = naive(space, rule), numbers["proco"]["rules"][rule]
+def test_rules_of_every_fit() -> None:
+    """Rules by a plain computation, in six classes, two of them small. Changes are between rules of
+    one fit, and gains are compared with ProCo's."""
+    train = features(torch.tensor([60, 50, 40, 40, 9, 9]))
+    test = features(torch.full((6,), 9), seed=1)
+    space = FrozenSpace.fit(*train, *test, dtype=torch.float64, estimator="proco")
+    numbers = calibrate(space)
     close: dict[str, Any] = {"accuracy": {}, "raw_nll": {"rel": 1e-9}, "nll": {"rel": 1e-3}}
     close |= {"scale": {"rel": 1e-3}, "error": {"abs": 2e-3}}
-    for name, tolerance in close.items():
-        assert actual[name] == pytest.approx(expected[name], **tolerance), name
-
-
-def test_every_fit(space: FrozenSpace, numbers: dict[str, dict[str, Any]]) -> None:
-    """Changes are between rules of one fit, and gains are compared with ProCo's."""
+    for rule, (name, tolerance) in product(("native", "angular", "cosine"), close.items()):
+        actual, expected = numbers["proco"]["rules"][rule], naive(space, rule)
+        assert actual[name] == pytest.approx(expected[name], **tolerance), (rule, name)
     assert list(numbers) == list(FITS)
     for own in numbers.values():
         rules = own["rules"]

@@ -41,8 +41,8 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     trained = train_cifar(Job(config, runs, tmp_path), SEVEN)
     features = network_features(trained, SEVEN)
     job = PlannedJob("tiny", config, runs, ended=("temperature",))
-    (result,) = last_states(features, trained, job).items()
-    assert result[0] == runs[1].name
+    ((name, result),) = last_states(features, trained, job).items()
+    assert name == runs[1].name
     bank = trained.stacks[0].proco.bank.sums()[1]
     R = bank[:, :-1].norm(dim=1) / bank[:, -1]
     mu, kappa = F.normalize(bank[:, :-1], dim=1), 8 * R / (1 - R * R)
@@ -54,24 +54,19 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     star = 0.1 * A / A.mean()
     native, hot = (vmf_score(rho, kappa, t, 8) for t in (tau, star))
     shift = vmf_score(zero, kappa, tau, 8) - vmf_score(zero, kappa, star, 8)
-    scores = {
-        "native": native,
-        "temperature": hot,
-        "preserve": hot + shift,
-        "angular": native + (A.mean() - A) / 0.1 * rho,
-    }
+    scores = {"native": native, "temperature": hot, "preserve": hot + shift}
+    scores["angular"] = native + (A.mean() - A) / 0.1 * rho
     counts = torch.bincount(features.train.labels, minlength=4)
     offset = prior * (counts / counts.sum()).double().log()
     for name, q in scores.items():
-        row = result[1]["same_state"][name]
+        row, guesses = result["same_state"][name], (q + offset).argmax(1)
         assert row["cross_entropy"] == pytest.approx(float(F.cross_entropy(q + offset, y)))
-        guesses = (q + offset).argmax(1)
         assert row["accuracy"] == pytest.approx(float((guesses == y).double().mean()))
         assert row["distinct"] == len(guesses.unique())
     worst = int(shift.abs().argmax())
-    assert result[1]["focus"]["index"] == worst
-    assert result[1]["focus"]["kappa"] == pytest.approx(float(kappa[worst]))
-    assert result[1]["intercepts"]["temperature"] == pytest.approx(float(shift.abs().max()))
+    assert result["focus"]["index"] == worst
+    assert result["focus"]["kappa"] == pytest.approx(float(kappa[worst]))
+    assert result["intercepts"]["temperature"] == pytest.approx(float(shift.abs().max()))
 
 
 def network(realization: str, kappa: float, seed: int = 0, **more: Any) -> Any:

@@ -23,9 +23,7 @@ from resultant_reproduction.value import Value, over_settings
 
 # The source of the paper: a file named by the environment, or next to the checkout.
 SOURCE = Path(os.environ.get("RESULTANT_PAPER", Path(__file__).parents[3] / "shared" / "paper.tex"))
-needs_source = pytest.mark.skipif(
-    not SOURCE.is_file(), reason=f"no source of the paper at {SOURCE}"
-)
+needs_source = pytest.mark.skipif(not SOURCE.is_file(), reason=f"no paper at {SOURCE}")
 # Tables whose cells are split or explained in the text.
 SETTINGS = ("training-hyperparameters", "frozen-hyperparameters")
 
@@ -48,9 +46,8 @@ def tex_rows(name: str) -> list[list[str]]:
 @pytest.mark.parametrize("name", [n for n in load("printed/tables") if n not in SETTINGS])
 def test_printed_tables(name: str) -> None:
     assert printed_rows(name) == tex_rows(name)
-    assert {len(row) for row in printed_rows(name)} == {
-        len(load("printed/tables")[name]["columns"])
-    }
+    columns = load("printed/tables")[name]["columns"]
+    assert {len(row) for row in printed_rows(name)} == {len(columns)}
 
 
 @needs_source
@@ -64,9 +61,8 @@ def test_numbers_of_tables_and_figures() -> None:
             for number, body in enumerate(floats, start=1)
             for label in re.findall(rf"\\label\{{{prefix}:([^}}]*)\}}", body)
         }
-        assert {name: numbers[name] for name in load(f"printed/{file}")} == {
-            name: entry["number"] for name, entry in load(f"printed/{file}").items()
-        }
+        for name, entry in load(f"printed/{file}").items():
+            assert numbers[name] == entry["number"], name
 
 
 @needs_source
@@ -170,9 +166,8 @@ def test_status() -> None:
     paper, ours = parse_cell("86.28"), Value(86.0)
     have, none = Cell("a", "b", paper, ours), Cell("a", "b", paper)
     away, begun = Cell("a", "b", paper, external=True), Cell("a", "b", paper, ours, planned=3)
-    table = Artefact(
-        Entry("t", "tab:t", plans=("main",), data="images"), lambda evidence: Outcome()
-    )
+    entry = Entry("t", "tab:t", plans=("main",), data="images")
+    table = Artefact(entry, lambda evidence: Outcome())
     figure = replace(table, entry=table.entry._replace(plans=()))
     settings = replace(figure, entry=figure.entry._replace(source="settings of the code"))
     for artefact, cells, status in (

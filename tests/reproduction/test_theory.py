@@ -20,7 +20,7 @@ from resultant.decisions.certificates import certificate
 from resultant.decisions.gradients import intercept_gradient_difference, loss_gradient
 from resultant.score.exact import decompose, vmf_score
 from resultant.special.bessel import bessel_ratio
-from resultant.theory.binary_model import BinaryModel, Pair, projection_variance
+from resultant.theory.binary_model import Pair, projection_variance
 from resultant.theory.score_expansion import (
     fixed_expansion,
     free_energy_expansion,
@@ -60,10 +60,6 @@ def wrong_joint(*args: Any, **options: Any) -> Tensor:
 
 def scaled(f: Callable[..., Tensor], factor: float) -> Callable[..., Tensor]:
     return lambda *args, **options: factor * f(*args, **options)
-
-
-def exchanged(model: BinaryModel) -> Pair:
-    return Pair(*model.exponents[::-1])
 
 
 def certified_always(*args: Any) -> Any:
@@ -133,9 +129,10 @@ WRONG += {
         "draws": lambda *a: ((m := AT_ZERO.sample_margins(*a))[0], m[1] + 0.01),
     },
     "error-exponents": {"exponents": lambda m: Pair(*(1.001 * e for e in m.exponents))},
-    "exponent-order": {"exponents": exchanged},
-    "exponent-equality": {"exponents": exchanged},
-    "prior-reversal": {"exponents": exchanged},
+    **{
+        name: {"exponents": lambda m: Pair(*m.exponents[::-1])}
+        for name in ("exponent-order", "exponent-equality", "prior-reversal")
+    },
     "realization-differences": {"scores": disturbed_scores},
     "intercept-gradients": {
         "formula": lambda *a: SimpleNamespace(
