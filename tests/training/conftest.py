@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,17 +38,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Path:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Path:
-    """The folder of `one_epoch`, trained."""
+    """The folder of two runs, trained for one epoch."""
     out = tmp_path_factory.mktemp("finished")
-    train_cifar(one_epoch(out), DATA)
+    train_cifar(Job(config(epochs=1), TWO, out), DATA)
     return out
-
-
-def one_epoch(out: Path) -> Job:
-    return Job(config(epochs=1), TWO, out)
-
-
-@pytest.fixture
-def one_epoch_again(finished: Path, tmp_path: Path) -> Job:
-    """The finished job in a copy of its folder."""
-    return one_epoch(shutil.copytree(finished, tmp_path / "job"))

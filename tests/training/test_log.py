@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from unittest.mock import MagicMock, call
@@ -131,35 +132,34 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 LINE = b'{"run": "native-seed0", "epoch": 1, "loss": 2.0}\n'
 
 
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
+def test_damaged_metrics_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(LINE + LINE[:20])
+    # A part of the last line is left out.
+    assert len(read_metrics(path)) == 1
+    for content, line in (
         (bytes(range(128, 256)), 1),
         (LINE.replace(b"1,", b"1") + LINE, 1),
         (LINE + LINE + b"\0" * 40, 3),
         (b"1\n" + LINE, 1),
-    ],
-)
-def test_damaged_metrics_are_an_error(content: bytes, line: int, tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_bytes(LINE + LINE[:20])
-    # A part of the last line is left out.
-    assert len(read_metrics(tmp_path / "metrics.jsonl")) == 1
-    (tmp_path / "metrics.jsonl").write_bytes(content)
-    rule = f"expected the metrics of a run and epoch, a JSON object, at .*metrics.jsonl:{line}, got"
-    with pytest.raises(ValueError, match=rule + ".*; restore the file, or start again in"):
-        read_metrics(tmp_path / "metrics.jsonl")
+    ):
+        path.write_bytes(content)
+        rule = f"expected the metrics of a run and epoch, a JSON object, at .*metrics.jsonl:{line}"
+        with pytest.raises(ValueError, match=rule + ", got.*; restore the file, or start again in"):
+            read_metrics(path)
 
 
-@pytest.mark.parametrize("lines", [None, 1])
-def test_a_finished_job_without_its_metrics(lines: int | None, one_epoch_again: Job) -> None:
+def test_a_finished_job_without_its_metrics(finished: Path, tmp_path: Path) -> None:
     """Nothing else says how the job ended."""
-    path = one_epoch_again.out / "metrics.jsonl"
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    job, path = Job(config(epochs=1), TWO, tmp_path), tmp_path / "metrics.jsonl"
     whole = path.read_text()
-    path.write_text("".join(whole.splitlines(keepends=True)[:lines]))
-    if lines is None:
-        path.unlink()
-    message = "expected loss of all runs after epoch 1 in .*metrics.jsonl.*; restore the file"
-    with pytest.raises(ValueError, match=message):
-        train_cifar(one_epoch_again, DATA)
+    path.unlink()
+    for lines in ("", whole.splitlines(keepends=True)[0]):
+        if lines:
+            path.write_text(lines)
+        message = "expected loss of all runs after epoch 1 in .*metrics.jsonl.*; restore the file"
+        with pytest.raises(ValueError, match=message):
+            train_cifar(job, DATA)
     path.write_text(whole)
-    assert set(train_cifar(one_epoch_again, DATA).metrics) == {run.name for run in TWO}
+    assert set(train_cifar(job, DATA).metrics) == {run.name for run in TWO}

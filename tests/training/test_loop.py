@@ -254,27 +254,18 @@ def test_saved_after_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_checkpoint_from_before_a_setting(whole: Path, tmp_path: Path) -> None:
-    """A setting that the checkpoint lacks had the value that is the default."""
-    tensors, about = tensor_files.load(whole / CHECKPOINT)
+def test_other_checkpoints_are_refused(whole: Path, tmp_path: Path) -> None:
+    """But a setting that a checkpoint lacks had the value that is the default."""
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    path, job = tmp_path / CHECKPOINT, joint_job(tmp_path)
+    tensors, about = tensor_files.load(path)
     del about["config"]["estimator"]
-    tensor_files.save(tmp_path / CHECKPOINT, tensors, about)
-    shutil.copy(whole / "metrics.jsonl", tmp_path)
-    assert train_cifar(joint_job(tmp_path), DATA).metrics["native-seed1"]["epoch"] == 4
-    for facts in ({"epoch": 0}, {"epoch": 5}, {"seconds": -1.0}):
-        tensor_files.save(tmp_path / CHECKPOINT, tensors, about | facts)
-        with pytest.raises(ValueError, match=r"expected epochs in \(0, 4\] and their seconds in "):
-            train_cifar(joint_job(tmp_path), DATA)
-    with pytest.raises(ValueError, match=r"another in its config: estimator proco"):
-        train_cifar(joint_job(tmp_path, estimator="mle"), DATA)
-
-
-@pytest.mark.slow
-def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:
-    job = joint_job(whole)
+    tensor_files.save(path, tensors, about)
+    assert train_cifar(job, DATA).metrics["native-seed1"]["epoch"] == 4
     images = replace(DATA, train_images=255 - DATA.train_images)
     others: list[tuple[Job, Any, str]] = [
-        (joint_job(whole, learning_rate=0.5), DATA, r"its config: learning_rate 0\.02; choose"),
+        (joint_job(tmp_path, estimator="mle"), DATA, "its config: estimator proco"),
+        (joint_job(tmp_path, learning_rate=0.5), DATA, r"its config: learning_rate 0\.02; choose"),
         (replace(job, runs=(*TWO, Run(seed=7))), DATA, r"its runs: .*'beta': 0\.5"),
         (replace(job, stack=1), DATA, "its stack: 12"),
         (job, images, r"its images: \w{64}"),
@@ -283,19 +274,18 @@ def test_checkpoint_of_another_job_is_refused(whole: Path) -> None:
         rule = r"expected the checkpoint of this job in .*checkpoint\.safetensors, got another in "
         with pytest.raises(ValueError, match=rule + got):
             train_cifar(other, data)
-    assert len(metrics(whole)) == 8
-
-
-@pytest.mark.slow
-def test_a_broken_checkpoint(one_epoch_again: Job) -> None:
-    """Cut off, empty, or with a flipped bit."""
-    path = one_epoch_again.out / CHECKPOINT
-    data = path.read_bytes()
-    flipped = data[:-100] + bytes([data[-100] ^ 1]) + data[-99:]
-    for broken in (b"", data[: len(data) // 2], flipped):
+    assert len(metrics(tmp_path)) == 8
+    for facts in ({"epoch": 0}, {"epoch": 5}, {"seconds": -1.0}):
+        tensor_files.save(path, tensors, about | facts)
+        with pytest.raises(ValueError, match=r"expected epochs in \(0, 4\] and their seconds in "):
+            train_cifar(job, DATA)
+    # Empty, cut off, or with a flipped bit.
+    content = (whole / CHECKPOINT).read_bytes()
+    flipped = content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]
+    for broken in (b"", content[: len(content) // 2], flipped):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=r"; choose another folder to start again$"):
-            train_cifar(one_epoch_again, DATA)
+            train_cifar(job, DATA)
 
 
 @pytest.mark.slow
