@@ -23,6 +23,7 @@ from benchmarks.tables import BENCHMARKS, documents
 from resultant._core.files import write_text
 
 LSCPU = shutil.which("lscpu")
+ON_A_GPU = ("gpu", "losses", "training", "images")
 PACKAGES = ("torch", "scipy", "scikit-learn", "jax", "tensorflow-probability")
 
 
@@ -49,7 +50,7 @@ def main() -> None:
         parser.error(f"expected names among {', '.join(BENCHMARKS)}, got {', '.join(unknown)}")
     for name in options.names:
         module = importlib.import_module(f"benchmarks.{name}")
-        setting = {"machine": machine(module.GPU), "date": date.today().isoformat()}
+        setting = {"machine": machine(name in ON_A_GPU), "date": date.today().isoformat()}
         result = {**setting, "tables": module.run(options.data)}
         write_text(HERE / f"{name}.json", json.dumps(result, indent=1) + "\n")
     for path, text in documents(ROOT).items():

@@ -20,7 +20,6 @@ from benchmarks.peers import Array, Method
 from reference import arb
 from resultant import vmf_score
 
-GPU = False
 DIMENSIONS = (3, 17, 128, 1024, 2048, 65536)
 SEED = 20
 # The decimal logarithm of the smallest move, as a share of the box: a rounding of float32.

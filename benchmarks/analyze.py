@@ -17,7 +17,6 @@ import torch
 
 from benchmarks import Row, Table, progress
 
-GPU = False
 LATENT, THREADS, RUNS = 24, 2, 3
 # Name, rows to fit and to test, dimension and classes.
 SIZES = (

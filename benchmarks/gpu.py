@@ -11,7 +11,6 @@ import torch
 from benchmarks import Row, Table, progress
 from resultant import vmf_score, vmf_score_and_slope
 
-GPU = True
 ROWS, CLASSES, P = 4096, 8142, 1024
 
 

@@ -25,7 +25,6 @@ from resultant.training.config import Run, preset
 from resultant.training.photo_batches import PhotoBatches
 from resultant.training.stack import Stack, side_by_side
 
-GPU = True
 CHANNELS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 # Number, width, height and classes of the synthetic photographs.
 PHOTOGRAPHS = int(os.environ.get("PHOTOGRAPHS", "8192"))

@@ -11,7 +11,6 @@ come with the first seed first."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 import warnings
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import tyro
 from joblib import Parallel, delayed, parallel_config
 from safetensors.numpy import load_file
 from sklearn.datasets import load_digits
@@ -231,19 +231,11 @@ def measured(path: Path) -> dict[tuple[Any, ...], Row]:
     return {tuple(row[name] for name in KEY): row for row in rows}
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(prog="python -m benchmarks.longtail", description=__doc__)
-    options.add_argument("--data", type=Path, required=True, help="folder of the embeddings")
-    options.add_argument("--out", type=Path, required=True, help="file of the records, JSON lines")
-    options.add_argument("--processes", type=int, default=1)
-    given = options.parse_args()
-    done = measured(given.out)
+def main(data: Path, out: Path, processes: int = 1) -> None:
+    done = measured(out)
     keys = [(name, tail, s, m) for s, name, tail, m in product(SEEDS, SETS, TAILS, METHODS)]
-    tasks = (delayed(record)(given.data, *key) for key in keys if key not in done)
-    with (
-        parallel_config("loky", inner_max_num_threads=1, n_jobs=given.processes),
-        given.out.open("a") as file,
-    ):
+    tasks = (delayed(record)(data, *key) for key in keys if key not in done)
+    with parallel_config("loky", inner_max_num_threads=1, n_jobs=processes), out.open("a") as file:
         rows: Any = Parallel(return_as="generator_unordered", pre_dispatch="all")(tasks)
         for row in rows:
             # A step of a pipeline is named by its class.
@@ -255,4 +247,4 @@ if __name__ == "__main__":
     # Processes find the functions by the name of the module.
     from benchmarks import longtail
 
-    longtail.main()
+    tyro.cli(longtail.main, description=__doc__)

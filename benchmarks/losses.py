@@ -21,7 +21,6 @@ from resultant import ProCoLoss
 from resultant.classes.rule import Rule
 from resultant.training.stacked_loss import StackedProCoLoss
 
-GPU = True
 # N, C, p
 SIZES = [(256, 100, 128), (256, 1000, 1024), (256, 8142, 1024)]
 # So many classes that their scores are not stored.

@@ -21,7 +21,6 @@ from benchmarks import Row, Table, progress
 from benchmarks.longtail import SETS, read
 from resultant import VMFClassifier
 
-GPU = False
 DRAWS = 3
 HELD_OUT = 0.2
 OUTSIDE = "clinc150-outside"

@@ -29,7 +29,6 @@ from resultant import (
     vmf_score_and_slope,
 )
 
-GPU = False
 P, TAU, SEED = 1024, 0.1, 20
 QUERIES, CLASSES = 2000, 1000
 # Values whose errors are compared with Arb.

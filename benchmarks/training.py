@@ -15,7 +15,6 @@ from resultant.training.batches import CifarBatches
 from resultant.training.config import Run, preset
 from resultant.training.stack import Stack
 
-GPU = True
 VIEWS, IMAGES = 512, 12406
 FOUR = ("native", "temperature", "preserve", "angular")
 NUMBERS = (1, 2, 4, 8, 12)

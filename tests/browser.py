@@ -127,17 +127,16 @@ class Browser:
         url = next(p["webSocketDebuggerUrl"] for p in pages if p["type"] == "page")
         return await websocket_connect(url, max_message_size=1 << 28)
 
-    def _printed(self, p: dict[str, Any]) -> None:
-        if p["type"] in ("error", "warning", "assert"):
-            self.errors.append(str(p["args"]))
-
     def _receive(self) -> dict[str, Any]:
         message = json.loads(self._run(self._socket.read_message))
-        hear: dict[str, Callable[[dict[str, Any]], object]] = {
-            "Runtime.exceptionThrown": lambda p: self.errors.append(str(p["exceptionDetails"])),
-            "Runtime.consoleAPICalled": self._printed,
-            "Log.entryAdded": lambda p: self.errors.append(p["entry"]["text"]),
-            "Network.requestWillBeSent": lambda p: self.requests.append(p["request"]["url"]),
-        }
-        hear.get(message.get("method", ""), lambda p: None)(message.get("params", {}))
+        p = message.get("params", {})
+        match message.get("method"):
+            case "Runtime.exceptionThrown":
+                self.errors.append(str(p["exceptionDetails"]))
+            case "Runtime.consoleAPICalled" if p["type"] in ("error", "warning", "assert"):
+                self.errors.append(str(p["args"]))
+            case "Log.entryAdded":
+                self.errors.append(p["entry"]["text"])
+            case "Network.requestWillBeSent":
+                self.requests.append(p["request"]["url"])
         return message

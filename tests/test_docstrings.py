@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -32,6 +33,13 @@ FUNCTIONS += [
 OPENINGS = re.compile(r"(What|Which|Whether|How|Where|Of|Beside)\b")
 
 
+def run_example(name: str, text: str, names: dict[str, Any]) -> None:
+    test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
+    assert test.examples, f"{name}: expected an example"
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert not runner.run(test).failed, f"{name}: the example gave another result"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_docstring(name: str) -> None:
@@ -41,10 +49,9 @@ def test_docstring(name: str) -> None:
     assert re.search(r"^(Args|Attributes):$", text, re.M), f"{name}: expected Args or Attributes"
     if inspect.isfunction(value):
         assert re.search(r"^Returns:$", text, re.M), f"{name}: expected Returns"
-    known: dict[str, object] = {n: getattr(resultant, n) for n in NAMES}
     state = resultant.ClassState(torch.eye(3), torch.tensor([1.0, 2.0, 4.0]), torch.ones(3))
-    known |= {"torch": torch, "state": state, "z": torch.eye(3), "y": torch.arange(3)}
-    run_example(name, text, known)
+    known = {n: getattr(resultant, n) for n in NAMES} | {"torch": torch, "state": state}
+    run_example(name, text, known | {"z": torch.eye(3), "y": torch.arange(3)})
 
 
 @pytest.mark.slow
@@ -57,11 +64,3 @@ def test_example_of_a_module(path: str) -> None:
         assert ">>>" in text, f"{name}: expected an example"
         text, names = f"{value.__doc__}\n{text}", {**vars(value), "torch": torch}
     run_example(name, text, names)
-
-
-def run_example(name: str, text: str, names: dict[str, object] | None = None) -> None:
-    test = doctest.DocTestParser().get_doctest(text, names or {}, name, None, 0)
-    assert test.examples, f"{name}: expected an example"
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-    runner.run(test)
-    assert not runner.failures, f"{name}: the example gave another result"

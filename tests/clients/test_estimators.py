@@ -62,11 +62,7 @@ def test_searches_and_pipelines() -> None:
 def test_partial_fit_exists_where_it_works() -> None:
     """Meta-estimators ask for the method."""
     assert hasattr(VMFClassifier(), "partial_fit")
-    refused: list[dict[str, Any]] = [
-        {"components": 2},
-        {"temperature": "auto"},
-        {"whiten": "within"},
-    ]
+    refused: Any = ({"components": 2}, {"temperature": "auto"}, {"whiten": "within"})
     for options in refused:
         assert not hasattr(VMFClassifier(**options), "partial_fit")
 

@@ -79,18 +79,15 @@ def test_trainer_of_pytorch_metric_learning() -> None:
     dataset = data()
     network, loss = made()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    trainer = trainers.MetricLossOnly(
-        models={"trunk": network},
-        optimizers={"trunk_optimizer": optimizer},
-        batch_size=SIZE,
-        loss_funcs={"metric_loss": loss},
-        dataset=dataset,
-        data_device=torch.device("cpu"),
-        dataloader_num_workers=0,
-        sampler=torch.utils.data.SequentialSampler(dataset),
-        loss_weights=None,
-    )
-    trainer.train(num_epochs=2)
+    parts: dict[str, Any] = {
+        "models": {"trunk": network},
+        "optimizers": {"trunk_optimizer": optimizer},
+        "loss_funcs": {"metric_loss": loss},
+    }
+    loading: dict[str, Any] = {"data_device": torch.device("cpu"), "dataloader_num_workers": 0}
+    order = torch.utils.data.SequentialSampler(dataset)
+    data_parts = {"batch_size": SIZE, "dataset": dataset, "sampler": order, "loss_weights": None}
+    trainers.MetricLossOnly(**parts, **data_parts, **loading).train(num_epochs=2)
     same(*plain_loop(dataset, 2), network, loss.bank)
 
 
@@ -116,13 +113,8 @@ def test_lightning(precision: str, tmp_path: Path) -> None:
     """Epochs, statistics in the checkpoint, and a resume to the same weights."""
     pytorch = pytest.importorskip("lightning.pytorch")
     dataset = data()
-    quiet: dict[str, Any] = {
-        "accelerator": "cpu",
-        "logger": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "default_root_dir": tmp_path,
-    }
+    off = ("logger", "enable_progress_bar", "enable_model_summary")
+    quiet = {"accelerator": "cpu", "default_root_dir": tmp_path, **dict.fromkeys(off, False)}
 
     def fit(epochs: int, **options: Any) -> Any:
         module = lightning_module(pytorch)
@@ -186,15 +178,15 @@ def test_trainer_of_transformers(tmp_path: Path) -> None:
         model = WithLoss()
         arguments = transformers.TrainingArguments(
             str(tmp_path / folder),
-            per_device_train_batch_size=SIZE,
             num_train_epochs=epochs,
             max_steps=epochs * ROWS // SIZE,
             save_steps=3,
+            per_device_train_batch_size=SIZE,
+            lr_scheduler_type="constant",
             report_to=[],
             use_cpu=True,
             disable_tqdm=True,
             remove_unused_columns=False,
-            lr_scheduler_type="constant",
         )
         transformers.Trainer(model, arguments, train_dataset=rows).train(**options)
         return model
@@ -224,15 +216,9 @@ def test_skorch() -> None:
             return logits.softmax(-1).numpy()
 
     x, y = data().tensors
-    net = Net(
-        made()[0],
-        criterion=ProCoLoss(C, P, 0.1, "angular", class_counts=[ROWS // C] * C),
-        lr=0.1,
-        max_epochs=20,
-        batch_size=SIZE,
-        train_split=None,
-        verbose=0,
-    )
+    network, loss = made()
+    quiet = {"train_split": None, "verbose": 0}
+    net = Net(network, criterion=loss, lr=0.1, max_epochs=20, batch_size=SIZE, **quiet)
     net.fit(x.numpy(), y.numpy())
     chances = net.predict_proba(x.numpy())
     assert math.isclose(float(chances.sum()), ROWS, rel_tol=1e-5)

@@ -10,28 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+import resultant
 from browser import Browser
-from resultant import (
-    BinaryModel,
-    ClassState,
-    Rule,
-    bessel_ratio,
-    certificate,
-    decompose,
-    expected_square_resultant,
-    fixed_expansion,
-    gradient_bound,
-    joint_expansion,
-    joint_terms,
-    loss_bound,
-    mean_resultant,
-    propagate_probabilities,
-    ratio_approximation,
-    realize,
-    short_arc_roots,
-    vmf_score,
-    vmf_score_slope,
-)
 
 Values = dict[str, float]
 
@@ -49,15 +29,20 @@ def number(x: Any) -> torch.Tensor:
 RHO = torch.linspace(-1, 1, 121, dtype=torch.float64)
 
 
-def score(rho: Any, kappa: float, tau: float, p: int) -> torch.Tensor:
-    return vmf_score(number(rho) if isinstance(rho, float) else rho, number(kappa), number(tau), p)
-
-
-def pair(s: Values) -> ClassState:
+def pair(s: Values) -> resultant.ClassState:
     p, angle = int(s["p"]), math.radians(s["angle"])
     mu = torch.zeros(2, p, dtype=torch.float64)
     mu[0, 0], mu[1, 0], mu[1, 1] = 1, math.cos(angle), math.sin(angle)
-    return ClassState(mu, number([s["kappa1"], s["kappa2"]]), torch.ones(2))
+    return resultant.ClassState(mu, number([s["kappa1"], s["kappa2"]]), torch.ones(2))
+
+
+def edited(s: Values, realization: str, beta: float) -> Any:
+    return resultant.realize(pair(s), resultant.Rule(s["tau"], realization, beta))
+
+
+def root(s: Values, realization: str, beta: float) -> float:
+    """Return the boundary on the short arc in degrees."""
+    return float(resultant.short_arc_roots(edited(s, realization, beta)).root.rad2deg())
 
 
 def queries(p: int, angles: torch.Tensor) -> torch.Tensor:
@@ -68,54 +53,56 @@ def queries(p: int, angles: torch.Tensor) -> torch.Tensor:
 
 def gain(s: Values, p: int) -> Values:
     nu = p / 2 - 1
-    parts = decompose(RHO, number(nu * s["lambda"]), number(s["tau"]), p)
+    parts = resultant.decompose(RHO, number(nu * s["lambda"]), number(s["tau"]), p)
     most = float(parts.remainder.abs().max())
     return {"gain": float(parts.gain), "remainder": most, "scaled": nu * most}
 
 
 def bregman(s: Values, p: int) -> Values:
     kappa = (p / 2 - 1) * s["lambda"]
-    line = RHO * mean_resultant(p, number(kappa)) / s["tau"]
-    divergence = score(RHO, kappa, s["tau"], p) - line
+    line = RHO * resultant.mean_resultant(p, number(kappa)) / s["tau"]
+    divergence = resultant.vmf_score(RHO, number(kappa), number(s["tau"]), p) - line
     return {"least": float(divergence.min()), "most": float(divergence.max())}
 
 
+def errors(expand: Callable[..., torch.Tensor], kappa: float, s: Values, p: int) -> Values:
+    at = number(s["rho"]), number(kappa), number(s["tau"])
+    exact = resultant.vmf_score(*at, p)
+    terms = {"zero": 0, "one": 1, "two": 2}
+    return {name: float(abs(expand(*at, p, k) - exact)) for name, k in terms.items()}
+
+
 def fixed(s: Values, p: int) -> Values:
-    at = number(s["rho"]), number(s["kappa"]), number(s["tau"])
-    errors = [float(abs(fixed_expansion(*at, p, k) - vmf_score(*at, p))) for k in range(3)]
-    return dict(zip(("zero", "one", "two"), errors, strict=True))
+    return errors(resultant.fixed_expansion, s["kappa"], s, p)
 
 
 def joint(s: Values, p: int) -> Values:
-    at = number(s["rho"]), number((p / 2 - 1) * s["lambda"]), number(s["tau"])
-    errors = [float(abs(joint_expansion(*at, p, k) - vmf_score(*at, p))) for k in range(3)]
-    return dict(zip(("zero", "one", "two"), errors, strict=True))
+    return errors(resultant.joint_expansion, (p / 2 - 1) * s["lambda"], s, p)
 
 
 def boundary(s: Values, p: int) -> Values:
-    rules = (Rule(s["tau"], name, s["beta"]) for name in ("angular", "preserve", "temperature"))
-    return {
-        rule.realization: float(short_arc_roots(realize(pair(s), rule)).root.rad2deg())
-        for rule in rules
-    }
+    names = ("angular", "preserve", "temperature")
+    return {name: root(s, name, s["beta"]) for name in names}
 
 
 def transition(s: Values, p: int) -> Values:
     cosine = math.cos(math.radians(s["angle"]))
-    model = BinaryModel(s["lambdaH"], s["lambdaT"], cosine, b_h=s["delta"])
+    model = resultant.BinaryModel(s["lambdaH"], s["lambdaT"], cosine, b_h=s["delta"])
     return {"margin": model.typical_margins.t, **model.errors(p)._asdict()}
 
 
-def certified(s: Values, p: int) -> Values:
+def certificate(s: Values, p: int) -> Values:
     z = queries(p, torch.linspace(0, math.radians(s["angle"]), 121, dtype=torch.float64))
-    root = short_arc_roots(realize(pair(s), Rule(s["tau"], "angular", 0.0))).root
-    share = 100 * certificate(z, pair(s), s["tau"]).coverage
-    return {"certified": share, "boundary": float(root.rad2deg()), "middle": s["angle"] / 2}
+    share = 100 * resultant.certificate(z, pair(s), s["tau"]).coverage
+    return {"certified": share, "boundary": root(s, "angular", 0.0), "middle": s["angle"] / 2}
 
 
 def stability(s: Values, p: int) -> Values:
     z = queries(p, number([s["u"] * math.radians(s["angle"])]))
-    found = [f(z, torch.tensor([0]), pair(s), s["tau"]) for f in (loss_bound, gradient_bound)]
+    found = [
+        f(z, torch.tensor([0]), pair(s), s["tau"])
+        for f in (resultant.loss_bound, resultant.gradient_bound)
+    ]
     values = [float(x) for b in found for x in (b.difference, b.bound)]
     return dict(zip(("loss", "lossBound", "gradient", "gradientBound"), values, strict=True))
 
@@ -123,29 +110,29 @@ def stability(s: Values, p: int) -> Values:
 def propagation(s: Values, p: int) -> Values:
     rho, kappa = number([s["rho1"], s["rho2"]]), number([s["lambda1"], s["lambda2"]])
     at = rho, (p / 2 - 1) * kappa, number(s["tau"])
-    b0, b1, b2 = joint_terms(*at, p)
+    b0, b1, b2 = resultant.joint_terms(*at, p)
     return {
-        "exact": float(vmf_score(*at, p).softmax(0)[0]),
-        "second": float(propagate_probabilities(b0, b1, b2, p)[0]),
-        "alone": float(propagate_probabilities(b0, b1, b2, p, variance=False)[0]),
+        "exact": float(resultant.vmf_score(*at, p).softmax(0)[0]),
+        "second": float(resultant.propagate_probabilities(b0, b1, b2, p)[0]),
+        "alone": float(resultant.propagate_probabilities(b0, b1, b2, p, variance=False)[0]),
     }
 
 
 def ratio(s: Values, p: int) -> Values:
     nu = number(s["nu"])
     x = torch.linspace(-math.log(30), math.log(30), 241, dtype=torch.float64).exp() * nu
-    most = float((bessel_ratio(nu, x) - ratio_approximation(nu, x)).abs().max())
+    most = float((resultant.bessel_ratio(nu, x) - resultant.ratio_approximation(nu, x)).abs().max())
     return {"bound": float(nu**-3), "most": most, "share": most * float(nu**3)}
 
 
 def crossfit(s: Values, p: int) -> Values:
     nu, tau = p / 2 - 1, s["tau"]
     kappa = nu * number([s["lambda1"], s["lambda2"]])
-    A = mean_resultant(p, kappa)
+    A = resultant.mean_resultant(p, kappa)
     reference = float(A.mean())
-    after = vmf_score(RHO[:, None], kappa, tau * A / reference, p)
+    after = resultant.vmf_score(RHO[:, None], kappa, tau * A / reference, p)
     distance = float((after - RHO[:, None] * reference / tau).abs().max())
-    length = expected_square_resultant(A[0], number(s["n"])).sqrt()
+    length = resultant.expected_square_resultant(A[0], number(s["n"])).sqrt()
     return {
         "distance": distance,
         "scaled": nu * distance,
@@ -154,19 +141,9 @@ def crossfit(s: Values, p: int) -> Values:
     }
 
 
-EXPECTED: dict[str, Callable[[Values, int], Values]] = {
-    "gain": gain,
-    "bregman": bregman,
-    "fixed": fixed,
-    "joint": joint,
-    "boundary": boundary,
-    "transition": transition,
-    "certificate": certified,
-    "stability": stability,
-    "propagation": propagation,
-    "ratio": ratio,
-    "crossfit": crossfit,
-}
+PICTURES = (gain, bregman, fixed, joint, boundary, transition, certificate)
+PICTURES += (stability, propagation, ratio, crossfit)
+EXPECTED = {picture.__name__: picture for picture in PICTURES}
 
 
 def test_every_statement_has_a_picture(page: Browser) -> None:
@@ -231,8 +208,9 @@ def test_functions_equal_the_library(seen: dict[str, Any]) -> None:
     assert len(seen["points"]) == 96
     for p, kappa, tau, rho, *values in seen["points"]:
         at = number(rho), number(kappa), number(tau)
-        exact = (vmf_score(*at, p), vmf_score_slope(*at, p), mean_resultant(p, at[1]))
-        expected = [float(x) for x in (*exact, joint_expansion(*at, p))]
+        scores = (resultant.vmf_score, resultant.vmf_score_slope, resultant.joint_expansion)
+        q, slope, expansion = (float(function(*at, p)) for function in scores)
+        expected = [q, slope, float(resultant.mean_resultant(p, at[1])), expansion]
         assert values == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
@@ -242,16 +220,14 @@ def test_moved_controls_equal_the_library(seen: dict[str, Any], index: int) -> N
     result = seen["moved"][index]
     s = result["settings"]
     assert (s["realization"], s["beta"]) == (realization, beta)
-    state = pair(s)
-    native, edited = (realize(state, Rule(s["tau"], r, beta)) for r in ("native", realization))
-    gains = [*native.gain().tolist(), *edited.gain().tolist()]
+    rules = {"before": "native", "after": realization}
+    gains = [g for rule in rules.values() for g in edited(s, rule, beta).gain().tolist()]
     shown = [result[name] for name in ("gain1", "gain2", "edited1", "edited2")]
     assert shown == pytest.approx(gains, 1e-9)
-    for name, rule in (("before", native), ("after", edited)):
-        root = float(short_arc_roots(rule).root.rad2deg())
+    for name, rule in rules.items():
         value = math.nan if result[name] is None else result[name]
-        assert value == pytest.approx(root, 1e-7, nan_ok=True)
-    assert result["certified"] == pytest.approx(certified(s, s["p"])["certified"])
+        assert value == pytest.approx(root(s, rule, beta), 1e-7, nan_ok=True)
+    assert result["certified"] == pytest.approx(certificate(s, s["p"])["certified"])
 
 
 def test_controls_move_the_boundary(seen: dict[str, Any]) -> None:
