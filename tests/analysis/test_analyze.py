@@ -383,3 +383,7 @@ def test_saved_classifier_of_arrays(calibration: str, tmp_path: Path) -> None:
     assert loss == pytest.approx(recommended.log_loss.value, rel=1e-4)
     right = (names["model"].predict(names["X"]) == words[t]).mean()
     assert right == pytest.approx(recommended.accuracy.value)
+    # A folder with files of others is refused before the rows are looked at.
+    (tmp_path / "index.html").write_text("mine")
+    with pytest.raises(ValueError, match="choose another folder"):
+        resultant.analyze(np.eye(3), [0, 1, 2], out=tmp_path)

@@ -23,7 +23,7 @@ from resultant.classifiers.vmf import VMFClassifier
 from resultant.score.exact import vmf_score
 from resultant.vmf.distribution import VonMisesFisher
 
-TAU = 0.2
+TAU, LOSS = 0.2, "mean_test_neg_log_loss"
 PLAIN: dict[str, Any] = {"whiten": None, "components": 1}
 SMALL = {"realization": ("native", "angular"), "beta": 0.0, "temperature": 0.1, **PLAIN}
 
@@ -60,7 +60,7 @@ def test_points_against_refits(cv: Any, weighted: bool, options: dict[str, Any])
         if "balanced" in options:  # classes have one weight
             counts /= np.bincount(labels, counts)[labels]
         loss = np.average(losses, weights=counts)
-        assert results["mean_test_neg_log_loss"][g] == pytest.approx(-loss, rel=1e-6), point
+        assert results[LOSS][g] == pytest.approx(-loss, rel=1e-6), point
         accuracy = np.average(hits, weights=counts)
         assert results["mean_test_accuracy"][g] == pytest.approx(accuracy), point
     score = results["mean_test_score"]
@@ -133,8 +133,7 @@ def test_tensors_and_chunks(cv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = VMFClassifierCV(**settings).fit(X, y)
     monkeypatch.setattr(memory, "MATRIX_BYTES", 7 * 8 * 16)
     tensors = VMFClassifierCV(**settings).fit(torch.from_numpy(X), torch.from_numpy(y))
-    name = "mean_test_neg_log_loss"
-    np.testing.assert_allclose(tensors.cv_results_[name], arrays.cv_results_[name], rtol=1e-9)
+    np.testing.assert_allclose(tensors.cv_results_[LOSS], arrays.cv_results_[LOSS], rtol=1e-9)
     assert tensors.best_params_ == arrays.best_params_
 
 
@@ -204,8 +203,7 @@ def test_on_a_gpu(cv: Any) -> None:
     X, y = sample()
     here = VMFClassifierCV(cv=cv, components=1).fit(X, y)
     there = VMFClassifierCV(cv=cv, components=1, device="cuda").fit(X, y)
-    name = "mean_test_neg_log_loss"
-    np.testing.assert_allclose(there.cv_results_[name], here.cv_results_[name], rtol=1e-7)
+    np.testing.assert_allclose(there.cv_results_[LOSS], here.cv_results_[LOSS], rtol=1e-7)
 
 
 @pytest.mark.slow

@@ -46,9 +46,8 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def labelled(X: np.ndarray, y: np.ndarray) -> Sample:
-    return Sample(
-        torch.from_numpy(X), torch.from_numpy(y), torch.ones(len(y), dtype=F64), int(y.max()) + 1
-    )
+    weight = torch.ones(len(y), dtype=F64)
+    return Sample(torch.from_numpy(X), torch.from_numpy(y), weight, int(y.max()) + 1)
 
 
 def test_scale_is_the_minimum_of_the_smoothed_loss() -> None:

@@ -90,29 +90,33 @@ def read_sides(
     files = {i: file for i in (0, 1) if (file := find_network(paths[i])) is not None}
     networks: dict[int, tuple[LoadedNetwork, Images]] = {}
     features: dict[int, Sequence[str]] = {}
+    facts: dict[int, tuple[str | None, int | None]] = {}
     if files:
         from resultant.training.extract import FEATURES, open_networks
 
         networks = open_networks(files, options.image_set.root, **options.image_set.arguments())
         names = [name for name in FEATURES if options.features in (None, name)]
         features = dict.fromkeys(networks, names)
+        facts = {i: (n.config.dataset, n.num_classes) for i, (n, _) in networks.items()}
     stores: dict[int, Prepared] = {}
     for i in {0, 1} - set(networks):
         stores[i] = prepare(options.open(paths[i]), options.drop_zero_rows)
-        features[i] = stores[i].features
-    facts = [
-        (networks[i][0].config.dataset, networks[i][0].num_classes)
-        if i in networks
-        else (stores[i].store.metadata.get("dataset"), stores[i].store.num_classes)
-        for i in (0, 1)
-    ]
-    for noun, a, b in zip(("dataset", "number of classes"), *facts, strict=True):
+        features[i], store = stores[i].features, stores[i].store
+        facts[i] = store.metadata.get("dataset"), store.num_classes
+    for noun, a, b in zip(("dataset", "number of classes"), facts[0], facts[1], strict=True):
         if None not in (a, b) and a != b:
             got = f"{a} in {paths[0]} and {b} in {paths[1]}"
             raise ValueError(f"expected one {noun} in both, got {got}")
     if not networks:
         require_same_classes(paths, [stores[0], stores[1]])
-    names = match_names([features[0], features[1]], paths)
+    a, b = features[0], features[1]
+    same = {name: (name, name) for name in a if name in b}
+    if not same and len(a) == len(b) == 1:
+        # The only ones, whatever their names.
+        same = {f"{a[0]}, {b[0]}": (a[0], b[0])}
+    if not same:
+        got = f"{', '.join(a)} in {paths[0]} and {', '.join(b)} in {paths[1]}"
+        raise ValueError(f"expected features of one name in both, got {got}")
     for i, network in networks.items():
         from resultant.features.store import FeatureStore
         from resultant.training.extract import extract
@@ -123,25 +127,11 @@ def read_sides(
         store = FeatureStore.open(out)
         store.where = printable(paths[i])
         stores[i] = prepare(store)
-    chosen = [replace(stores[i], features=tuple(n[i] for n in names.values())) for i in (0, 1)]
+    chosen = [replace(stores[i], features=tuple(n[i] for n in same.values())) for i in (0, 1)]
     screen.step("read and check the rows")
     for store in chosen:
         check_features(store)
-    return chosen, names
-
-
-def match_names(
-    features: Sequence[Sequence[str]], paths: Sequence[Path]
-) -> dict[str, tuple[str, str]]:
-    """Return the features to compare: those with the same name, or the only ones."""
-    a, b = features
-    same = {name: (name, name) for name in a if name in b}
-    if not same and len(a) == len(b) == 1:
-        same = {f"{a[0]}, {b[0]}": (a[0], b[0])}
-    if not same:
-        got = f"{', '.join(a)} in {paths[0]} and {', '.join(b)} in {paths[1]}"
-        raise ValueError(f"expected features of one name in both, got {got}")
-    return same
+    return chosen, same
 
 
 def require_same_classes(paths: Sequence[Path], stores: Sequence[Prepared]) -> None:

@@ -53,8 +53,6 @@ COMMANDS = {
 # Entry points of other distributions, such as the reproduction of the paper.
 GROUP = "resultant.commands"
 REPRODUCTION = ("import-proco", "verify", "reproduce")
-# Options of tyro that print or write shell completions.
-COMPLETION = "--tyro-"
 
 
 def execute() -> NoReturn:
@@ -101,7 +99,7 @@ def run(arguments: Sequence[str]) -> int:
     import tyro
 
     try:
-        if name.startswith(COMPLETION):
+        if name.startswith("--tyro-"):
             commands = all_commands().items()
             kinds = {key: pkgutil.resolve_name(c.options) for key, c in commands if c.options}
             parse(partial(tyro.extras.subcommand_cli_from_dict, kinds), "resultant", arguments)
@@ -184,7 +182,7 @@ commands:
 
 resultant COMMAND --help        options of a command
 resultant --version             version
-resultant {COMPLETION}print-completion SHELL
+resultant --tyro-print-completion SHELL
                                 completion for bash, zsh or fish
 
 exit status: 0 done, 1 failed, 2 bad input, 130 interrupted,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # Of output that is not a terminal: columns, and seconds between lines of progress.
 WIDTH, SILENCE = 160, 30.0
-# Characters of the name of a step.
-NAMED = 200
 
 
 class PlainConsole(Console):
@@ -72,7 +70,13 @@ class EpochProgress(ProgressBar):
 
     def __call__(self, progress: Progress) -> None:
         self.done = progress.before + progress.epoch
-        text = describe(progress) if progress.epoch else ""
+        text = ""
+        if progress.epoch:
+            low, high = min(progress.loss.values()), max(progress.loss.values())
+            loss = f"{low:.4f}" if len(progress.loss) == 1 else f"{low:.4f} to {high:.4f}"
+            left = timedelta(seconds=round(progress.seconds_left))
+            speed = f"{progress.views_per_second:,.0f} views/s, {left} left"
+            text = f"epoch {self.done}/{progress.before + progress.epochs}, loss {loss}, {speed}"
         self.update(self.task, completed=self.done, text=text)
         self.line(text or progress.resumed, everywhere=not text)
 
@@ -110,7 +114,7 @@ class Screen(ProgressBar):
 
     def step(self, name: str) -> None:
         """Begin a step."""
-        name = shortened(one_line(name), NAMED)
+        name = shortened(one_line(name), 200)
         if name == self.name:
             return
         self.name = name
@@ -118,12 +122,3 @@ class Screen(ProgressBar):
         if not self.console.is_terminal:
             seconds = time.monotonic() - self.started
             self.console.print(f"{seconds:6.1f} s  {name}")
-
-
-def describe(progress: Progress) -> str:
-    """Return epoch, loss (the range over runs), speed and remaining time in one line."""
-    epoch = f"epoch {progress.before + progress.epoch}/{progress.before + progress.epochs}"
-    low, high = min(progress.loss.values()), max(progress.loss.values())
-    loss = f"loss {low:.4f}" if len(progress.loss) == 1 else f"loss {low:.4f} to {high:.4f}"
-    left = timedelta(seconds=round(progress.seconds_left))
-    return f"{epoch}, {loss}, {progress.views_per_second:,.0f} views/s, {left} left"

@@ -70,6 +70,8 @@ def analyze(
         store, name = FeatureStore.open(X), Path(X).name
     else:
         store, name = _memory(X, y, test, val), "features"
+    if out is not None:
+        require_report_folder(Path(out))
     prepared = prepare(store)
     check_features(prepared)
     sets = feature_sets(prepared, name)
@@ -77,10 +79,7 @@ def analyze(
     evaluated, first = analyze_sets(sets, settings, lambda _: None)
     features = tuple(one.result for one in evaluated)
     result = AnalysisResult(sets[0].source, features, first, options=vars(settings))
-    if out is None:
-        return result
-    require_report_folder(Path(out))
-    return write_report(Path(out), result, evaluated)
+    return result if out is None else write_report(Path(out), result, evaluated)
 
 
 def _memory(X: Any, y: Any, test: Any, val: Any) -> FeatureStore:

@@ -182,13 +182,12 @@ def _explorer(result: FeatureResult, most: int) -> dict[str, Any] | None:
         return None
     rows = min(len(e.row), max(1, most // (e.candidates.shape[1] * len(e.shrinkage))))
     kept = np.linspace(0, len(e.row) - 1, rows).round().astype(int)
-    everyone = e.candidates.shape[1] == len(result.data.class_names)
     same = ("dim", "shrinkage", "kappa", "resultant", "log_prior", "shown", "pair_cosine", "start")
     data = {
         **{name: getattr(e, name) for name in same},
         "label": e.label[kept],
         "weight": e.weight[kept] / e.weight[kept].sum(),
-        "candidates": None if everyone else e.candidates[kept].ravel(),
+        "candidates": e.candidates[kept].ravel(),
         "width": e.candidates.shape[1],
         # In units of 1e-5, which are shorter than fractions.
         "cosine": [np.round(1e5 * c.ravel()).astype(int) for c in e.cosine[:, kept]],

@@ -14,8 +14,6 @@ from resultant.analysis.export import write_csv
 # Rows that the page shows; the CSV file has all rows.
 SHOWN = 100
 
-MISSING = "–"
-
 
 def is_missing(value: object) -> bool:
     """Return True for None and for numbers that are not finite."""
@@ -58,7 +56,7 @@ def settings(values: dict[str, Any]) -> str:
 
 
 def _text(value: float | None, form: Callable[[float], str]) -> str:
-    return MISSING if value is None or is_missing(value) else form(value).replace("-", "−")
+    return "–" if value is None or is_missing(value) else form(value).replace("-", "−")
 
 
 class Column(NamedTuple):

@@ -13,9 +13,6 @@ from resultant.report.charts import Axis, Chart, Mark, by_group, diagonal, level
 from resultant.report.sections import evaluated
 from resultant.report.table import percent
 
-# Bins with fewer rows are not drawn: a single row has an accuracy of zero or one.
-FEWEST = 20
-
 
 def theory_charts(result: FeatureResult) -> list[Chart]:
     """Return one chart per question that has an answer."""
@@ -82,10 +79,7 @@ def _boundaries(result: FeatureResult, r: Any) -> Chart | None:
 
 def _certificate(result: FeatureResult, r: Any) -> Chart:
     part = np.linspace(0, 100, len(r.margin_quantiles))
-    curves = (
-        ("margin", r.margin_quantiles, style.BLUE),
-        ("range of the residual", r.residual_quantiles, style.ORANGE),
-    )
+    margin, residual = np.asarray(r.margin_quantiles), np.asarray(r.residual_quantiles)
     wrong = counted(r.certified_disagreements, "certified row differs", "certified rows differ")
     return Chart(
         "certificate",
@@ -95,7 +89,10 @@ def _certificate(result: FeatureResult, r: Any) -> Chart:
         f"{percent(r.agreement)}.{f' {wrong}.' if r.certified_disagreements else ''}",
         Axis("test rows (%), smallest value first"),
         Axis("score", log=True),
-        tuple(Mark("line", part, np.asarray(y), name, colour) for name, y, colour in curves),
+        (
+            Mark("line", part, margin, "margin"),
+            Mark("line", part, residual, "range of the residual", style.ORANGE),
+        ),
         "Table 4, tab:cosine-diagnostics; Equation G.13, eq:cosine-margin-certificate",
     )
 
@@ -125,17 +122,18 @@ def _intercepts(result: FeatureResult, r: Any) -> Chart | None:
 
 
 def _calibration(result: FeatureResult, r: Any) -> Chart:
+    fewest = 20  # rows of a bin: a single row has an accuracy of zero or one
     return Chart(
         "calibration",
         "Calibration",
         f"{evaluated(result).name} has an expected calibration error of {percent(r.error)} on the "
         "test rows; calibrated probabilities lie on the diagonal. Bins with fewer than "
-        f"{FEWEST} rows are not drawn.",
+        f"{fewest} rows are not drawn.",
         Axis("confidence", ends=(0, 1)),
         Axis("accuracy", ends=(0, 1)),
         (
             diagonal(0.0, 1.0),
-            Mark("line", r.confidence, np.where(r.count >= FEWEST, r.accuracy, np.nan), marks=True),
+            Mark("line", r.confidence, np.where(r.count >= fewest, r.accuracy, np.nan), marks=True),
         ),
         "Appendix M.5, sec:backbone-calibration-extension",
     )

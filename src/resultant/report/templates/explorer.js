@@ -7,7 +7,6 @@ class Explorer {
   constructor(form, data, names) {
     Object.assign(this, { form, data, names });
     data.cosine = data.cosine.map((rho) => rho.map((v) => v / 1e5));
-    this.candidates = data.candidates ?? data.label.flatMap(() => data.kappa[0].map((_, c) => c));
     const { start } = data;
     this.tau = { low: Math.min(0.01, start.temperature), high: Math.max(1, start.temperature), log: true };
     // The sliders reach the settings that they start with.
@@ -45,7 +44,7 @@ class Explorer {
 
   // Scores [n * width] of all rows and their candidates.
   scores(settings) {
-    const { data, candidates } = this, { metric, prior } = settings, N = Explorer.NODES;
+    const { data } = this, { candidates } = data, { metric, prior } = settings, N = Explorer.NODES;
     const [low, high] = this.ends[metric], step = (high - low) / (N - 1) || 1;
     const tables = this.rules(settings).map((rule) => chart.grid(low, high, N).map((rho) => [rule.score(rho), step * rule.slope(rho)]));
     return Float64Array.from(data.cosine[metric], (rho, i) => {
@@ -58,7 +57,7 @@ class Explorer {
 
   // Right predictions, confidences and losses of the rows.
   evaluate(settings) {
-    const { data, candidates } = this, { width, label, start } = data;
+    const { width, label, start, candidates } = this.data;
     const scores = this.scores(settings);
     return label.map((y, row) => {
       let [best, own] = [0, NaN];
