@@ -58,8 +58,7 @@ class Terms(NamedTuple):
 
 
 def terms(realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: int) -> Terms:
-    """Compute the terms of kappa [..., C] and tau [] or [..., C] in the dtype to compute in; gains,
-    slope and shift are float64, and NaN is no temperature."""
+    """Compute the terms of kappa [..., C] and tau [] or [..., C]; slope and shift are float64."""
     if realization == "native":
         return Terms(tau)
     assert gains is not None

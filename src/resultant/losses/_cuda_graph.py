@@ -116,9 +116,8 @@ class Replay:
     def __call__(
         self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor], settings: Hashable
     ) -> tuple[Tensor, Tensor] | None:
-        """Return ``step(z, y)`` and the gradient of each loss in its row of z by a graph, or None.
-        The step changes the tensors ``state`` alone, in place; a graph has the ``settings`` as
-        numbers, and graphs of other settings are dropped."""
+        """Return ``step(z, y)``, which changes the ``state`` alone, in place, and the gradient of
+        each loss in its row of z, by a graph of these ``settings``, or None without one."""
         if settings != self.settings:
             self.settings = settings
             self.recorded.clear()

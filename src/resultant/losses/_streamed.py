@@ -200,9 +200,8 @@ class _Step:
 
 
 class WithGradient(torch.autograd.Function):
-    """Losses [...] of rows z [..., p] with the known gradient [..., p] of each row, in a tuple, as
-    autograd inspects every tensor among the arguments; last in it is a function that computes the
-    losses again from z for second derivatives, or None."""
+    """Losses [...] of rows z [..., p] and their gradient [..., p]: known, in a tuple, whose tensors
+    autograd does not inspect, with a function that computes them again for second derivatives."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, known: tuple[Tensor, Tensor, Any]) -> Tensor:
