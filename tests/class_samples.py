@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -12,9 +13,13 @@ from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
 from resultant.vmf.estimators import mean_resultant
 
 C, P = 5, 6
-
-
 F64 = torch.float64
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Seed every test of a file that imports this fixture."""
+    torch.manual_seed(0)
 
 
 def unit(*shape: int, dtype: torch.dtype = F64) -> Tensor:

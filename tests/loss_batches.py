@@ -9,16 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from class_samples import seeded as seeded
 from resultant.losses import ProCoBank, _cuda_graph, proco
 
 C, P, N, TAU = 6, 16, 24, 0.1
 COUNTS = torch.tensor([50.0, 20.0, 10.0, 6.0, 3.0, 1.0])
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    """Seed every test of a file that imports this fixture."""
-    torch.manual_seed(0)
 
 
 def batch(*lead: int, n: int = N, p: int = P, dtype: Any = torch.float64) -> tuple[Tensor, Tensor]:

@@ -9,13 +9,9 @@ import torch
 
 import resultant as rs
 from class_samples import F64, C, P, axis, close, fitted, naive_kappa, naive_mean, sample, unit
+from class_samples import seeded as seeded
 from resultant._core import memory
 from resultant.vmf.estimators import ESTIMATORS, OF_LENGTH
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(20240601)
 
 
 @pytest.mark.slow

@@ -15,17 +15,13 @@ from scipy.linalg import sqrtm
 from torch import Tensor
 
 from class_samples import F64, C, P, axis, close, fitted, naive_kappa, naive_mean, sample, unit
+from class_samples import seeded as seeded
 from programs import run_processes
 from resultant._core import memory
 from resultant.classes import statistics as classes
 from resultant.classes.metric import Metric
 from resultant.classes.statistics import MAX_KAPPA, ClassState, ClassStatistics
 from resultant.vmf.estimators import ESTIMATORS, concentration
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(20240601)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from scipy import integrate, optimize, special
 from torch import Tensor
 
 import resultant as rs
+from class_samples import seeded as seeded
 from resultant.theory.binary_model import Decision
 from resultant.theory.plane_tail import log_plane_tail
 from resultant.vmf.tails import log_projection_tail
@@ -40,11 +41,6 @@ models = st.builds(
 
 RULES: tuple[Decision, Decision] = ("leading", "exact")
 STANDARD_ERRORS = 5.0
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(20240601)
 
 
 def at_margin(R_t: float, model: rs.BinaryModel = CRITICAL) -> rs.BinaryModel:
