@@ -137,6 +137,16 @@ def test_tensors_and_chunks(cv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tensors.best_params_ == arrays.best_params_
 
 
+@pytest.mark.slow
+def test_balanced_scores_give_classes_one_weight() -> None:
+    X, y = sample(30)
+    chosen = VMFClassifierCV(cv="loo", scoring="accuracy", balanced=True, **SMALL).fit(X, y)
+    plain = VMFClassifier(**chosen.best_params_)
+    predicted: Any = folds.cross_val_predict(plain, X, y, cv=folds.LeaveOneOut())
+    hits = np.asarray(predicted) == y
+    assert chosen.best_score_ == pytest.approx(np.mean([hits[y == c].mean() for c in range(4)]))
+
+
 def test_groups_share_a_fold_and_splits_of_a_user_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies of a row in one group: folds without groups see each row in training."""
     X = sample(40)[0]
