@@ -236,9 +236,8 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
                 across = torch.nn.functional.normalize(x - rho * mu.mT, dim=2)
                 square = (across @ across.mT).square().sum((1, 2)).cpu()
                 anisotropy[own] = (space.dim - 1) * (square - n) / (n * (n - 1))
-    p_value, values = _p_value(distance, number), torch.cat([u.flatten() for u in laws])
-    rejected = float((p_value < SIGNIFICANCE).double().mean())
-    histogram = _histogram(values)
+    p_value, u = _p_value(distance, number), torch.cat([u.flatten() for u in laws])
+    rejected, histogram = float((p_value < SIGNIFICANCE).double().mean()), _histogram(u)
     observed = distance, p_value, space.state.resultant[classes], mean, anisotropy
     # Simulated classes of the same sizes, those of similar size together. The mean of rows drawn
     # from the MLE would be even longer than that of the rows of the class.

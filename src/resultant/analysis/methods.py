@@ -3,7 +3,6 @@ of scikit-learn on unit rows, of many rows a stratified sample, as the page says
 
 from __future__ import annotations
 
-import copy
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from resultant._core import memory
 from resultant._core.arrays import directions
 from resultant._core.text import counted
 from resultant.analysis.data import BALANCED, FeatureSet, Plan, Settings
@@ -160,7 +160,9 @@ def fit_points(
             model, used = _fit(VMFClassifier(**point), data, rows)
             fits[key] = model, used, time.perf_counter() - started
         model, used, seconds = fits[key]
-        yield copy.copy(model).set_params(**point), used, seconds
+        shared = VMFClassifier(**point)
+        vars(shared).update({k: v for k, v in vars(model).items() if k.endswith("_")})
+        yield shared, used, seconds
 
 
 def _fit(model: Any, data: FeatureSet, rows: Tensor) -> tuple[Any, int]:
@@ -252,6 +254,17 @@ class Discriminant(LinearDiscriminantAnalysis):
         return self
 
 
+class Neighbours(KNeighborsClassifier):
+    """Nearest neighbours of unit rows by products in float32, in half the time."""
+
+    def kneighbors(self, X: Any = None, n_neighbors: Any = None, return_distance: Any = 0) -> Any:
+        """Return the indices [N, k] of the nearest rows."""
+        x, rows = torch.from_numpy(X).float(), torch.from_numpy(self._fit_X).float()
+        parts = memory.row_slices(len(x), 4 * len(rows), memory.MATRIX_BYTES)
+        near = [(x[at] @ rows.T).topk(int(self.n_neighbors or 1)).indices for at in parts]
+        return torch.cat(near).numpy()
+
+
 def references(
     data: FeatureSet,
     plan: Plan,
@@ -276,7 +289,7 @@ def references(
         model = Discriminant("lsqr", priors=equal if even else None)
         models.append((DISCRIMINANT[even], [model], SHRINKAGES, entries))
     number = budget.products / (len(plan.test) * p)
-    models.append((NEAREST, [KNeighborsClassifier()], NEIGHBOURS, number))
+    models.append((NEAREST, [Neighbours()], NEIGHBOURS, number))
     for even in priors if budget.classes >= C and slow else ():
         number = max(2 * C, min(len(data.fitted), budget.cells / (C * p)))
         steps = int(min(budget.iterations, max(10, budget.steps / (number * C * p))))

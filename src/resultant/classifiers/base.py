@@ -89,10 +89,8 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
 
     @available_if(lambda classifier: classifier._require_one_pass())
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to the rows of earlier calls, or of `fit`; nothing changes if the call raises.
-
-        The metric is that of the first call: give enough rows, or a `Metric` as ``whiten``. The
-        scale is fitted to the rows of the last calls, each without its own row.
+        """Add rows to those of earlier calls, or of `fit`; nothing changes if the call raises. The
+        metric is that of the first call, the scale is fitted to rows of the last calls.
 
         Args:
             X, y: Rows [N, p], and labels [N] among the classes.

@@ -28,11 +28,10 @@ LOO = "loo"
 class VMFClassifierCV(VMFClassifier):
     r"""`VMFClassifier` with metric, rule and number of components chosen by cross-validation.
 
-    Parameters list values; a parameter of one value is fixed. The search goes along one parameter
-    at a time from the best point so far, without the metric, with it, and with several components,
-    as does `resultant analyze`. Folds of the training rows of a network promise more accuracy, and
-    choose sharper probabilities, than new rows get. A row whose class is in no training row is an
-    error in accuracy, and left out of neg_log_loss.
+    Parameters list values; one value is fixed. The search goes along one parameter at a time from
+    the best point so far, as does `resultant analyze`. Training rows of a network promise more
+    accuracy, and choose sharper probabilities, than new rows get. A row whose class is in no
+    training row is an error in accuracy, and left out of neg_log_loss.
 
     Args:
         realization, beta, temperature: Values of the parameters of `VMFClassifier`.
@@ -43,10 +42,9 @@ class VMFClassifierCV(VMFClassifier):
             more; one split leaves them out if a numbered fold has more.
         scoring: ``neg_log_loss`` or ``accuracy``.
         balanced: Give every class the same weight in the score.
-        extend: Add a value outside the edge of several values while the best is at the edge: half
-            or twice a temperature, 0.5 less or more of beta and prior.
-        scale: ``"auto"`` fits the scale of the scores of each point to the rows left out; 1.0
-            leaves the scores.
+        extend: Add a value outside the edge while the best is at the edge: half or twice a
+            temperature, 0.5 less or more of beta and prior.
+        scale: ``"auto"`` fits the scale of the scores to the rows left out; 1.0 leaves the scores.
         whiten: Metrics, None and ``"within"``.
         shrinkage: Shrinkages of the metric ``within``, or ``"auto"`` for 0.1 to 0.5 and beyond.
         components: Numbers of components per class, or ``"auto"``: 1, and for samples of up to
@@ -62,9 +60,9 @@ class VMFClassifierCV(VMFClassifier):
         cv_results_: For each evaluated point ``params``, ``param_*``, its fitted ``scale``, and
             ``mean_test_*``, ``std_test_*``, ``rank_test_*`` and ``split*_test_*`` of both
             scorings; ``*_test_score`` is the chosen scoring.
-        comparisons_: For each parameter, and for ``all`` together, the best point compared with the
-            best that has the first value there: ``gain`` in the score (optimistic, on the rows that
-            chose), its ``standard_error``, 95 % ``interval``, and ``reference``, the other point.
+        comparisons_: For each parameter, and for ``all``, the best point against the best with the
+            first value there, the ``reference``: ``gain`` in the score (optimistic, on the rows
+            that chose), its ``standard_error`` and 95 % ``interval``.
         unscored_: Number of rows left out of neg_log_loss.
 
     Raises:

@@ -37,11 +37,6 @@ class SavedEstimator(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         return {name: packed(value) for name, value in super().__getstate__().items()}  # type: ignore[union-attr]
 
-    def __copy__(self) -> Self:
-        shared = type(self).__new__(type(self))
-        shared.__dict__.update(self.__dict__)
-        return shared
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({name: unpacked(value) for name, value in state.items()})
 

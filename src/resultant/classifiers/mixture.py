@@ -35,9 +35,8 @@ CHOICES = {
 class VMFMixture(DensityMixin, BaseEstimator):
     r"""Mixture of von Mises-Fisher distributions, fitted by expectation-maximization.
 
-    The density of a direction z is :math:`\sum_k w_k e^{\kappa_k\mu_k^\top z}/Z_p(\kappa_k)` with
-    the exact normaliser. Rows count by their directions and are read in chunks, also from a disk
-    (``numpy.memmap``). A component that loses all rows keeps the weight 0.
+    The density of a direction z is :math:`\sum_k w_k e^{\kappa_k\mu_k^\top z}/Z_p(\kappa_k)`. Rows
+    are read in chunks, also from ``numpy.memmap``; a component without rows has weight 0.
 
     Args:
         n_components: Number of components K.
@@ -121,9 +120,8 @@ class VMFMixture(DensityMixin, BaseEstimator):
 
     @torch.no_grad()
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows, as in `fit`: they are shared among the components as they are, which are then
-        fitted to the sums of all rows so far (incremental EM); those of a first call give the
-        start."""
+        """Add rows, as in `fit`, which the components share as they are before they are fitted to
+        the sums of all rows so far (incremental EM); a first call gives the start."""
         before: Sums | None = getattr(self, "_sums", None)
         rows, em = self._rows(X, sample_weight, reset=before is None)
         if before is None:

@@ -2,13 +2,13 @@ r"""Validation rows scored against classes that were fitted without them.
 
 The classes of a split, or of all rows but one, are the sums of all rows less those of the rows left
 out (sec:self-inclusion, sec:cross-fitted-estimator). Cosines are computed once for each metric and
-number of components, exact scores once for each temperature; all else is arithmetic on these.
+number of components; all else is arithmetic on these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,15 +20,11 @@ from resultant._core.arrays import directions
 from resultant.classes.gain import class_gains
 from resultant.classes.metric import Metric
 from resultant.classes.realization import Terms, cosines, terms
-from resultant.classes.rule import TEMPERED
 from resultant.classes.statistics import ZERO_LENGTH, ClassState, ClassStatistics
 from resultant.classifiers.em import Components, fit_components
 from resultant.classifiers.inputs import Sample, as_numpy
-from resultant.score.exact import vmf_score
 from resultant.vmf.estimators import mean_resultant
 
-# Matrices of exact scores that a fold keeps.
-KEPT = 8
 # Folds of a search by default.
 FOLDS = 5
 # Validation rows times classes that are scored about, and at most, and the least number of rows.
@@ -54,7 +50,6 @@ class ValidationFold:
     dim: int
     # Components of the classes that have training rows; None for one per class.
     components: Components | None = None
-    exact: dict[tuple[float, float | None], Tensor] = field(default_factory=dict, init=False)
 
     @cached_property
     def present(self) -> Tensor:
@@ -95,19 +90,13 @@ class ValidationFold:
 
     def _realized(self, realization: str, tau: float, beta: float) -> Tensor:
         """Compute the scores [n, M] of `class_scores`."""
-        dtype, g = self.rho.dtype, self.resultant / tau
-        kappa, base = self.kappa.to(dtype), self.rho.new_full((), tau)
+        kappa, g = self.kappa.to(self.rho.dtype), self.resultant / tau
         counted = self.present if self.components is None else torch.ones_like(g, dtype=torch.bool)
         mean = (g * counted).sum(-1, keepdim=True) / counted.sum(-1, keepdim=True)
         gains = class_gains(g, beta, "linear", mean)
-        star, *added = terms(realization, kappa, base, gains, self.dim)
-        key = tau, beta if realization in TEMPERED else None
-        if star is not None and key not in self.exact:
-            if len(self.exact) >= KEPT:
-                self.exact.pop(next(iter(self.exact)))
-            self.exact[key] = vmf_score(self.rho, kappa, star, self.dim, validate_args=False)
-        rule = Terms(star, *(None if a is None else a.to(dtype) for a in added))
-        return rule.of(None if star is None else self.exact[key], self.rho)
+        rule = terms(realization, kappa, self.rho.new_full((), tau), gains, self.dim)
+        rule = Terms(*(None if a is None else a.to(kappa) for a in rule))
+        return rule.score(self.rho, kappa, self.dim)
 
 
 class Validation:

@@ -26,11 +26,10 @@ class VMFClassifier(DirectionClassifier):
     r"""Classifier with one von Mises-Fisher distribution per class, or a mixture of several.
 
     The score of class c is that of `class_scores`, plus :math:`\gamma\log\pi_c` with the share
-    :math:`\pi_c` of the class in the sample. Temperature, realization, beta and prior may be set
-    after the fit, whose scale remains. A class of K components has the score
-    :math:`\log\sum_k w_k e^{q_k(z)}`: for ``native`` the exact score of the mixture; the other
-    realizations edit the gain of each component, relative to the mean over all components.
-    ``state_`` and ``statistics_`` remain those of one distribution per class.
+    :math:`\pi_c` of the class. Temperature, realization, beta and prior may be set after the fit,
+    whose scale remains. A class of K components has the score :math:`\log\sum_k w_k e^{q_k(z)}`:
+    for ``native`` that of the mixture; others edit the gain of each component, relative to the mean
+    over all. ``state_`` and ``statistics_`` remain those of one distribution per class.
 
     Args:
         temperature: Temperature tau of the score, at least 7.6e-6 for rows in float32 and 1.4e-14
@@ -46,8 +45,7 @@ class VMFClassifier(DirectionClassifier):
         components: Number of components per class, which share one concentration; or ``auto``, up
             to 8 of the lowest BIC for each class. More than one needs `fit`.
         whiten: ``"within"``, or a fitted `Metric`, whitens the directions by the within-class
-            covariance and normalizes them again, for features of a pretrained network and columns
-            of different units; None leaves them.
+            covariance, for pretrained features and columns of different units; None leaves them.
         shrinkage: Shrinkage of the within-class covariance towards its mean variance, from 0 to 1;
             or ``"auto"``: `fit` chooses ``shrinkage_`` by five-fold cross-validation.
         center: Subtract the mean of the class means first; None does so for ``"within"``.
@@ -57,8 +55,7 @@ class VMFClassifier(DirectionClassifier):
         shrinkage_: Shrinkage in use.
         metric_: The `Metric` in which classes are fitted, or None; `directions` moves rows there.
         scale_: Fitted factor of the scores.
-        components_: Several components: ``state``, ``owner`` (indices of the classes that have
-            weight), ``log_weight`` and ``number`` per class; else None.
+        components_: ``state``, ``owner``, ``log_weight`` and ``number`` of several components.
 
     Raises:
         ValueError: In `fit`, for parameters, rows, labels or weights out of range or shape.
@@ -129,8 +126,7 @@ class VMFClassifier(DirectionClassifier):
     @torch.no_grad()
     def log_marginal(self, X: Any) -> Array:
         r"""Compute the log density :math:`\log\sum_c\pi_c f(z;\mu_c,\kappa_c)` [N] of rows [N, p],
-        by the fit alone, whatever temperature, realization, beta and prior are. It is low for a
-        query that is unlike every class: a score for out-of-distribution detection."""
+        by the fit alone; low for a query unlike every class (out-of-distribution detection)."""
         rows, parts = self._query(X), self._parts
         share = parts.log_weight.exp() * self._log_prior()[parts.owner].exp()
         mixture = Mixture(parts.state.mu, parts.state.kappa, share)
