@@ -1,10 +1,9 @@
 """The analysis of frozen features, and questions about them, each a function with a plain result.
 
-`analyze` tells the analysis of feature sets as a sequence: `data` is the rows and their roles,
-`methods` are classifiers; `evaluate` chooses one and measures all; `explain` finds rows to look at,
-and draws map and sliders; `export` writes files. `result` holds all of it, and the answers to the
-questions of the paper about a `space`: `gains`, `decisions`, `pairs`, `finite_sample` and `fits`.
-`metrics` are results and measures, and `ray` reads rows on a cluster.
+`analyze` tells the analysis as a sequence: `data` is the rows and their roles, `methods` are
+classifiers, `evaluate` chooses one and measures all, `explain` finds rows to look at, `export`
+writes files. `result` holds it, and answers of the paper about a `space`: `gains`, `decisions`,
+`pairs`, `finite_sample` and `fits`. `metrics` are measures, and `ray` reads rows on a cluster.
 
 Examples in docstrings assume ``import torch``, ``from resultant.analysis import *`` and this space:
 

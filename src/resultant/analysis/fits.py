@@ -183,10 +183,9 @@ class GoodnessOfFit(Result):
     r"""Cosines of held-out queries with the direction of their class, against the density of the
     fitted vMF, in proportion to :math:`e^{\kappa x}(1-x^2)^{(p-3)/2}`.
 
-    The p-value takes the fitted vMF as known; the error of a fit to few rows alone rejects classes
-    and bends the histogram. So both have their expectation for 1000 simulated vMF classes of as
-    many rows and queries, fitted and tested the same way. The anisotropy is :math:`(p-1)` times the
-    mean squared cosine between two queries across :math:`\mu_c`, one for a vMF.
+    The error of a fit to few rows alone rejects classes and bends the histogram: both have their
+    expectation for 1000 simulated vMF classes of as many rows and queries. The anisotropy is
+    :math:`(p-1)` times the mean squared cosine of two queries across :math:`\mu_c`, one for a vMF.
     """
 
     classes: Tensor  #: classes [M] with queries
@@ -276,12 +275,9 @@ def simulated_law(
     n: int, kappa: Tensor, queries: int, p: int, estimator: str, draws: torch.Generator
 ) -> Tensor:
     r"""Return values [B, queries] of the distribution functions of vMFs of ``kappa`` [B], each
-    fitted to ``n`` rows, at new queries.
-
-    Rows are :math:`\cos\theta\,\mu+\sin\theta\,v`; no v is drawn, so the cost does not grow with
-    p: sums of lengths a and b across :math:`\mu` add up to one of :math:`\sqrt{a^2+b^2+2abw}`, w a
-    coordinate of a uniform direction.
-    """
+    fitted to ``n`` rows, at new queries. Rows are :math:`\cos\theta\,\mu+\sin\theta\,v` without v:
+    sums of lengths a and b across :math:`\mu` add up to one of :math:`\sqrt{a^2+b^2+2abw}`, w a
+    coordinate of a uniform direction."""
     theta = sample_angle(p, kappa.repeat_interleave(n), draws).view(-1, n)
     across = theta.sin()
     while across.shape[1] > 1:

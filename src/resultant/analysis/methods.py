@@ -186,7 +186,6 @@ def _fit(model: Any, data: FeatureSet, rows: Tensor) -> tuple[Any, int]:
 
 LEVELS = ("none", "fast", "all")
 
-# Settings that are tried.
 Grid = list[dict[str, Any]]
 PENALTIES: Grid = [{"C": c} for c in (0.001, 0.01, 0.1, 1.0)]
 SHRINKAGES: Grid = [{"shrinkage": s} for s in (0.1, 0.5)]

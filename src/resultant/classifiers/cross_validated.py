@@ -47,8 +47,7 @@ class VMFClassifierCV(VMFClassifier):
         scale: ``"auto"`` fits the scale of the scores to the rows left out; 1.0 leaves the scores.
         whiten: Metrics, None and ``"within"``.
         shrinkage: Shrinkages of the metric ``within``, or ``"auto"`` for 0.1 to 0.5 and beyond.
-        components: Numbers of components per class, or ``"auto"``: 1, and for samples of up to
-            262,144 numbers 4 and more.
+        components: Numbers per class, or ``"auto"``: 1, and 4 and more for up to 262,144 numbers.
         center: Subtract the mean of the class means in the metric.
 
     Attributes:
@@ -57,9 +56,8 @@ class VMFClassifierCV(VMFClassifier):
             within half a point and log-loss within 0.01, or both within one standard error).
         best_estimator_: The `VMFClassifier` with these parameters, fitted to all rows.
         scale_: Factor of the scores, fitted on the rows left out at the chosen parameters.
-        cv_results_: For each evaluated point ``params``, ``param_*``, its fitted ``scale``, and
-            ``mean_test_*``, ``std_test_*``, ``rank_test_*`` and ``split*_test_*`` of both
-            scorings; ``*_test_score`` is the chosen scoring.
+        cv_results_: ``params``, ``param_*``, ``scale``, ``mean_test_*``, ``std_test_*``,
+            ``rank_test_*`` and ``split*_test_*`` of all points; ``*_test_score`` is ``scoring``.
         comparisons_: For each parameter, and for ``all``, the best point against the best with the
             first value there, the ``reference``: ``gain`` in the score (optimistic, on the rows
             that chose), its ``standard_error`` and 95 % ``interval``.

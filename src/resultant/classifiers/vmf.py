@@ -32,18 +32,17 @@ class VMFClassifier(DirectionClassifier):
     over all. ``state_`` and ``statistics_`` remain those of one distribution per class.
 
     Args:
-        temperature: Temperature tau of the score, at least 7.6e-6 for rows in float32 and 1.4e-14
-            in float64; or ``"auto"``: `fit` chooses ``temperature_`` by five-fold cross-validation.
+        temperature: Temperature tau, at least 7.6e-6 for rows in float32 and 1.4e-14 in float64; or
+            ``"auto"``: `fit` chooses ``temperature_`` by five-fold cross-validation.
         realization: ``native``, ``temperature``, ``preserve``, ``angular`` or ``cosine``.
         beta: Strength of the target gains: 0 equalizes the gains, 1 keeps them.
         estimator: Estimator of kappa, ``mle``, ``proco``, ``banerjee``, ``corrected`` or ``loo``;
             see `concentration`.
         prior: Strength :math:`\gamma` of the class prior; 0 for a uniform prior.
         device: Device of sums and scores, by default that of X (the CPU for NumPy).
-        scale: Factor of the scores in `predict_proba`; predictions do not depend on it. ``"auto"``
-            fits it to rows that are scored by the classes without them, 1.0 leaves the scores.
-        components: Number of components per class, which share one concentration; or ``auto``, up
-            to 8 of the lowest BIC for each class. More than one needs `fit`.
+        scale: Factor of the scores in `predict_proba`; ``"auto"`` fits it to rows that are scored
+            by the classes without them.
+        components: Number of components per class, of one kappa; or ``auto``, up to 8 by BIC.
         whiten: ``"within"``, or a fitted `Metric`, whitens the directions by the within-class
             covariance, for pretrained features and columns of different units; None leaves them.
         shrinkage: Shrinkage of the within-class covariance towards its mean variance, from 0 to 1;
