@@ -123,12 +123,9 @@ def power_diagnostic(stack: Stack, z: Tensor, y: Tensor) -> list[dict[str, Any]]
 def gradient_increments(
     z: Tensor, y: Tensor, state: ClassState, tau: float, offset: Tensor
 ) -> dict[str, Any]:
-    """Measure the change of gradients from the native policy to each strength of `POWERS`
-    (fig:training-gain); empty if a class has gain zero, without powers, or all gains are equal.
-
-    An increment stacks the tangent gradients of all queries. ``increment_plane`` is the plane
-    through zero nearest to the four: its ``share`` of squared lengths, and the points in its axes.
-    """
+    """Measure the stacked changes of tangent gradients from the native policy to each of `POWERS`
+    (fig:training-gain), and the plane through zero nearest to the four: its ``share`` of squared
+    lengths, and the points in its axes. Empty if a class has gain zero, or all gains are equal."""
     if not 0 < float(state.kappa.min()) < float(state.kappa.max()):
         return {}
 

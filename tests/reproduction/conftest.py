@@ -13,7 +13,7 @@ from resultant.report import style
 from resultant_reproduction.artefacts import ARTEFACTS, Evidence, Outcome, Records
 from resultant_reproduction.claims import Claim, claims
 
-REPRODUCTION = Path(__file__).parents[2] / "reproduction"
+RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -48,13 +48,8 @@ def _packaged_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def records() -> Records:
-    return Records.read(REPRODUCTION / "results")
-
-
-@pytest.fixture(scope="session")
-def evidence(records: Records) -> Evidence:
-    return Evidence(records, second=Records.read(REPRODUCTION / "results" / "second-round"))
+def evidence() -> Evidence:
+    return Evidence(Records.read(RESULTS), second=Records.read(RESULTS / "second-round"))
 
 
 @pytest.fixture(scope="session")

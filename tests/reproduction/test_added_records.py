@@ -15,7 +15,6 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import write_store
 from resultant.training.config import ProbeConfig, Run, TrainConfig, preset
 from resultant.training.evaluation import FROZEN_FITS
-from resultant.training.records import read_lines
 from resultant_reproduction import ARTEFACTS, Evidence, Records
 from resultant_reproduction.artefacts import in_text
 from resultant_reproduction.evidence import ADDED_STORES, HEAD_STORE, PACKAGED, trained_as
@@ -221,11 +220,10 @@ def test_a_store_of_one_space(space: str, other: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_packaged_network_is_none_of_the_records() -> None:
+def test_the_packaged_network_is_none_of_the_records(evidence: Evidence) -> None:
     """As the report states: no record has its frozen accuracies."""
-    own = {s: Evidence(Records()).summary(PACKAGED, s, "proco")["accuracy"] for s in SPACES}
-    folder = Path(__file__).parents[2] / "reproduction" / "results"
-    every = (record for path in sorted(folder.glob("*.jsonl")) for record in read_lines(path))
+    own = {s: evidence.summary(PACKAGED, s, "proco")["accuracy"] for s in SPACES}
+    every = *evidence.records, *evidence.records.set_aside
     result = [{s: r["frozen"][s]["proco"] for s in SPACES} for r in every if "frozen" in r]
     assert len(result) > 100 and own not in result
     assert not any(own["encoder"]["native"] == other["encoder"]["native"] for other in result)

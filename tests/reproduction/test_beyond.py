@@ -40,7 +40,6 @@ from resultant_reproduction.value import holm
 
 PAGES = Path(__file__).parents[2] / "reproduction" / "pages"
 FINAL = [name for name, entry in catalog().items() if entry.final]
-OFFICIAL = "beyond-official-recipe"
 SPACES = ("encoder", "projection")
 
 
@@ -77,12 +76,6 @@ def test_rows_of_the_page(study: str, evidence: Evidence) -> None:
         assert all(number in text for number in found), (entry, found)
 
 
-def test_without_records() -> None:
-    assert {text for *_, text in rows("losses", Evidence(Records()))} == {"no record"}
-    assert rows("baseline", Evidence(Records())) == []
-    assert answer("frozen-rules", Evidence(Records())).headline == ""
-
-
 def test_the_command_prints_page_and_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,6 +83,10 @@ def test_the_command_prints_page_and_numbers(
     page, _, computed = capsys.readouterr().out.partition("of these records")
     assert "Is it ProCo's or everyone's?" in page and "SupCon, projection" in computed
     assert (tmp_path / "beyond-losses.md").read_text() == kept("losses", ".md")
+    # Without records there are no numbers.
+    none = Evidence(Records())
+    assert {text for *_, text in rows("losses", none)} == {"no record"}
+    assert rows("baseline", none) == [] and answer("frozen-rules", none).headline == ""
 
 
 def test_native_numbers_are_those_of_the_tables(
@@ -100,7 +97,7 @@ def test_native_numbers_are_those_of_the_tables(
     page, far, tested = hyphenated("baseline"), [], []
     tables = {page_name(catalog()[n].label): o.cells for n, o in reversed(outcomes.items())}
     tables["table-01"] = angular_training(evidence.records).cells
-    official = re.split(r" \|\s", (PAGES / f"{OFFICIAL}.md").read_text())
+    official = re.split(r" \|\s", (PAGES / "beyond-official-recipe.md").read_text())
     row = r"^\| (?:\[.*?\]\((.*?)\.md\)|public logs): .*? \| (.*?) \| (.*?) \| .*? \| (.*?) \|$"
     for table, both, apart, p in re.findall(row, page, flags=re.M):
         printed, ours = (float(part.split()[0]) for part in both.split(" / "))

@@ -132,9 +132,7 @@ def test_summaries() -> None:
     assert set(summarize(analyze_space(space, ()))) == {"tau", "estimator"}
 
 
-def by_temperature(
-    x: Tensor, y: Tensor, queries: Tensor, labels: Tensor, rule: str
-) -> tuple[tuple[list[Any], list[Any]], list[Any]]:
+def by_temperature(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor, rule: str) -> Any:
     """Accuracies of both halves and folds by temperature, with a fit per decision."""
 
     def decide(keep: Tensor, z: Tensor, tau: float) -> int:

@@ -17,6 +17,7 @@ import pytest
 from scipy.stats import t as student
 
 from paper_evidence import angular_training, tail
+from resultant.features.packaged import PACKAGED
 from resultant_reproduction import ARTEFACTS, Evidence, Records, headline, tables
 from resultant_reproduction.headline import answer, contrasts, effect
 from resultant_reproduction.measures import MEASURES, SPECIAL, arms
@@ -77,12 +78,10 @@ def summaries(dataset: str, imbalance: int, space: str, **settings: Any) -> dict
     return found
 
 
-def frozen_mean(
-    conditions: list[tuple[str, int]],
-    spaces: tuple[str, ...],
-    read: Callable[[dict[str, Any]], float],
-    **settings: Any,
-) -> float:
+Read = Callable[[dict[str, Any]], float]
+
+
+def frozen_mean(conditions: Any, spaces: tuple[str, ...], read: Read, **settings: Any) -> float:
     """Mean over conditions of the means over networks of the means over spaces."""
     total = 0.0
     for dataset, imbalance in conditions:
@@ -215,8 +214,6 @@ def test_measures_by_plain_loops(name: str, evidence: Evidence) -> None:
 
 def test_measures_of_the_packaged_features(evidence: Evidence) -> None:
     """Both numbers that no record has, from the analysis that they summarize."""
-    from resultant.features.packaged import PACKAGED
-
     a = evidence.analysis(PACKAGED, "projection")
     assert a.support is not None and a.self_inclusion is not None
     errors = dict(zip(a.support.sizes, a.support.error.tolist(), strict=True))

@@ -125,14 +125,11 @@ def test_convert(path: Path, tmp_path: Path, cosine: bool) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ckpt.pth.tar", "proco.safetensors"]
 
 
-class Runs:
-    """An object that creates a folder when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
+class Runs(str):
+    """The path of a folder that is created when the object is unpickled."""
 
     def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.path),)
+        return os.mkdir, (str(self),)
 
 
 def test_nothing_is_imported_or_called(path: Path, model: PlainResNet32) -> None:
@@ -151,7 +148,7 @@ def test_nothing_is_imported_or_called(path: Path, model: PlainResNet32) -> None
     assert read_proco_checkpoint(path).banks.keys() == {"old", "new"}
 
 
-NAN, BIAS = torch.full((C,), torch.nan), "module.fc.bias"
+NAN, BIAS, CONV = torch.full((C,), torch.nan), "module.fc.bias", "module.encoder.conv1.weight"
 
 
 @pytest.mark.parametrize(
@@ -162,10 +159,7 @@ NAN, BIAS = torch.full((C,), torch.nan), "module.fc.bias"
         ("root", "epoch", "last", "epoch to be an integer, got str"),
         ("root", "best_acc1", float("nan"), "best_acc1 to be a finite number"),
         ("root", "criterion_scl", {"estimator": 3}, "of ProCo, got dict"),
-        (
-            *("state", "module.encoder.conv1.weight", torch.zeros(8, 3, 3, 3)),
-            "first convolutions of resnet32",
-        ),
+        ("state", CONV, torch.zeros(8, 3, 3, 3), "first convolutions of resnet32"),
         ("state", "module.head.3.weight", None, "a projector"),
         ("state", "module.fc.weight", None, "fc.weight of two"),
         ("state", BIAS, 3, "as 'fc.bias', got int"),

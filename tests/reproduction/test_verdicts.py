@@ -43,10 +43,8 @@ def test_contrasts_are_students_interval_and_welchs_test() -> None:
     a, b = stdev(A) ** 2 / 4, stdev(B) ** 2 / 3
     arms = [(1.0, Value.over(A)), (-1.0, Value.over(B))]
     welch = (a + b) ** 2 / (a**2 / 3 + b**2 / 2)
-    for terms, mean, variance, freedom in (
-        (arms[:1], fmean(A), a, 3),
-        (arms, fmean(A) - fmean(B), a + b, welch),
-    ):
+    cases = (arms[:1], fmean(A), a, 3), (arms, fmean(A) - fmean(B), a + b, welch)
+    for terms, mean, variance, freedom in cases:
         ours, error = contrast(terms), math.sqrt(variance)
         assert ours.mean == mean and ours.n == sum(arm.n for _, arm in terms)
         assert ours.freedom == pytest.approx(freedom) and ours.error == pytest.approx(error)
@@ -65,9 +63,9 @@ def test_contrasts_are_students_interval_and_welchs_test() -> None:
     assert (same.low, same.high) == (2.0, 2.0) and same.contains(2.0)
 
 
-# An effect whose interval reaches nearly so far on both sides.
-def _effect(mean: float, reach: float) -> Value:
-    return Value(mean, math.sqrt(1000) * reach / 2.0, 1000)
+def _effect(mean: float) -> Value:
+    """An effect whose interval reaches nearly 1 to both sides."""
+    return Value(mean, math.sqrt(1000) / 2.0, 1000)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +85,7 @@ def _effect(mean: float, reach: float) -> Value:
     ],
 )
 def test_rows_of_the_protocol(mean: float, size: float, sd: float | None, verdict: str) -> None:
-    ours, paper = [(1.0, _effect(mean, 1.0))], Value.printed(size, sd)
+    ours, paper = [(1.0, _effect(mean))], Value.printed(size, sd)
     judged = judge_effect(ours, [(1.0, paper)])
     assert judged.verdict == verdict and judged.printed == size
     assert (judged.seeds is not None) == (verdict == INCONCLUSIVE)
@@ -120,7 +118,7 @@ def test_without_runs_or_spread() -> None:
 )
 def test_numbers(printed: float | None, threshold: float | None, side: str, verdict: str) -> None:
     """Ours is 2 within [1, 3]."""
-    judged = judge_number([(1.0, _effect(2.0, 1.0))], printed, threshold, side)
+    judged = judge_number([(1.0, _effect(2.0))], printed, threshold, side)
     assert judged.verdict == verdict
     if printed is not None:
         assert judged.apart is not None and judged.apart.mean == 2.0 - printed
