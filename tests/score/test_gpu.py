@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import resultant
+from reference import tables
 from resultant.score._backends import expression
 
 pytestmark = pytest.mark.gpu
@@ -26,6 +28,18 @@ def classes(rows: int, columns: int, p: int, dtype: torch.dtype) -> tuple[Tensor
     rho = torch.rand(rows, columns, device="cuda", dtype=dtype) * 2 - 1
     kappa = p * 10 ** (torch.rand(columns, device="cuda", dtype=dtype) * 2 - 1)
     return rho, kappa, torch.full((), 0.1, device="cuda", dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_score_against_arb(dtype: torch.dtype) -> None:
+    for p, table in tables.scores():
+        inputs = [
+            torch.tensor(table[k], device="cuda", dtype=dtype) for k in ("rho", "kappa", "tau")
+        ]
+        q, slope = (a.double().cpu().numpy() for a in resultant.vmf_score_and_slope(*inputs, p))
+        assert np.isfinite(q).all() and np.isfinite(slope).all()
+        assert (np.abs(q - table["q"]) <= PRECISION[dtype] * tables.q_scale(table)).all(), p
+        assert (np.abs(slope / table["slope"] - 1) <= PRECISION[dtype]).all(), p
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
