@@ -157,6 +157,15 @@ def test_a_wrong_quantity_fails(name: str, quantity: dict[str, Any]) -> None:
         assert values["A"]["holds"] and values["slope, temperature"]["holds"]
 
 
+def test_wrong_quantities_of_every_check_and_their_texts() -> None:
+    """Medians do not show a wrong value at the ends, nor equal exponents an asymmetric model."""
+    assert {name for name, _ in WRONG} == CHECKS.keys() - {"fixed-regime"}
+    ends, right = (CHECKS["residual-orders"](**own) for own in (WRONG[0][1], {}))
+    assert ends.ours.split("; ")[0] == right.ours.split("; ")[0] == "-0.995, -1.998, -2.999"
+    assert right.holds is True
+    assert CHECKS["exponent-equality"](**WRONG[1][1]).ours == "< 1e-14; 0.0e+00"
+
+
 def test_fixed_regime_names_the_grids() -> None:
     """The check lists the grids where the fixed-dimension expansion is more accurate, and the
     differences."""
