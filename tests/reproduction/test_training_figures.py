@@ -180,6 +180,7 @@ def test_common_readouts_are_tested() -> None:
     reduced, increased = (ax.lines for ax in axes(outcome))
     ends, reach = [1.05] * 2, np.tan(0.475 * np.pi) * np.array([-0.05, 0.05])
     assert reduced[1].get_xdata() == pytest.approx(ends + reach)
+    assert reduced[2].get_xdata() == pytest.approx([1.05])
     assert len(reduced) == 4 and len(increased) == 1
     assert computed("common-readouts", records)[1] == "partly rerun (1 of 8)"
     outcome, status, _ = computed("common-readouts", [])
