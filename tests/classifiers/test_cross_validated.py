@@ -189,7 +189,7 @@ def test_comparisons(scoring: str) -> None:
 
 
 def test_values_extend_and_points_that_cannot_be_realized_are_left_out() -> None:
-    """Of too warm values the best one is found below them; opposite rows have no temperature."""
+    """Too warm values extend to the best one below them; opposite rows have no temperature."""
     X, y = sample()
     fixed = {"cv": 3, **PLAIN}
     wide = VMFClassifierCV("native", 1.0, (4.0, 2.0), 0.0, **fixed).fit(X, y)

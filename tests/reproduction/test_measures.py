@@ -269,6 +269,14 @@ def test_the_primary_contrast_by_hand(evidence: Evidence) -> None:
     assert effect(evidence.every).printed == pytest.approx(fmean(printed))
 
 
+def test_the_answer_names_what_is_real(evidence: Evidence) -> None:
+    text, every = answer(evidence.every), evidence.every
+    for rows, of in ((headline.parts(every), "4 parts"), (headline.readouts(every), "12 readouts")):
+        real = [row.title for row in rows if row.adjusted is not None and row.adjusted < 0.05]
+        assert f"{len(real)} of its {of}" in text and all(title in text for title in real)
+    assert answer(Records()) == ""
+
+
 def test_a_gain_of_direct_temperature_is_against_the_text(evidence: Evidence) -> None:
     """The paper says that it lacks the gain: an effect of the printed size is no proof."""
     _, row, *_ = contrasts(evidence.every)

@@ -21,7 +21,6 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from resultant._core import memory
 from resultant._core.arrays import directions
 from resultant._core.text import counted
 from resultant.analysis.data import BALANCED, FeatureSet, Plan, Settings
@@ -160,6 +159,7 @@ def fit_points(
             model, used = _fit(VMFClassifier(**point), data, rows)
             fits[key] = model, used, time.perf_counter() - started
         model, used, seconds = fits[key]
+        # A copy of an estimator copies its tensors, which the methods of one fit share.
         shared = VMFClassifier(**point)
         vars(shared).update({k: v for k, v in vars(model).items() if k.endswith("_")})
         yield shared, used, seconds
@@ -253,17 +253,6 @@ class Discriminant(LinearDiscriminantAnalysis):
         return self
 
 
-class Neighbours(KNeighborsClassifier):
-    """Nearest neighbours of unit rows by products in float32, in half the time."""
-
-    def kneighbors(self, X: Any = None, n_neighbors: Any = None, return_distance: Any = 0) -> Any:
-        """Return the indices [N, k] of the nearest rows."""
-        x, rows = torch.from_numpy(X).float(), torch.from_numpy(self._fit_X).float()
-        parts = memory.row_slices(len(x), 4 * len(rows), memory.MATRIX_BYTES)
-        near = [(x[at] @ rows.T).topk(int(self.n_neighbors or 1)).indices for at in parts]
-        return torch.cat(near).numpy()
-
-
 def references(
     data: FeatureSet,
     plan: Plan,
@@ -288,7 +277,7 @@ def references(
         model = Discriminant("lsqr", priors=equal if even else None)
         models.append((DISCRIMINANT[even], [model], SHRINKAGES, entries))
     number = budget.products / (len(plan.test) * p)
-    models.append((NEAREST, [Neighbours()], NEIGHBOURS, number))
+    models.append((NEAREST, [KNeighborsClassifier()], NEIGHBOURS, number))
     for even in priors if budget.classes >= C and slow else ():
         number = max(2 * C, min(len(data.fitted), budget.cells / (C * p)))
         steps = int(min(budget.iterations, max(10, budget.steps / (number * C * p))))
