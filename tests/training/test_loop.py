@@ -225,8 +225,9 @@ def test_saved_after_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Stack, "start_epoch", start_epoch)
     monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now))
-    run = Run("angular", 0.5)
-    whole, broken = (Job(config(epochs=6), (run,), tmp_path / name, 5) for name in "ab")
+    # The class centres of this loss are trained and saved too.
+    settings = config(epochs=6, contrastive="balanced")
+    whole, broken = (Job(settings, (Run(),), tmp_path / name, 5) for name in "ab")
     seen: list[tuple[int, bool]] = []
 
     def note(progress: Progress) -> None:
