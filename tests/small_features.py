@@ -36,11 +36,6 @@ def small_features(
     return arrays
 
 
-def rows_of(split: Split) -> Tensor:
-    assert isinstance(split.x, Tensor)
-    return split.x
-
-
 def small_set(val: bool = False, noise: float = 0.6, **options: Any) -> FeatureSet:
     """Six classes in a long tail."""
     arrays = small_features(dim=16, noise=noise)
@@ -50,7 +45,7 @@ def small_set(val: bool = False, noise: float = 0.6, **options: Any) -> FeatureS
     }
     if val:
         other = small_features(seed=1, dim=16, noise=0.6)
-        splits["val"] = Split("val", rows_of(splits["test"]) + 0.01, other["test/labels"])
+        splits["val"] = Split("val", splits["test"].x + 0.01, other["test/labels"])
     names = tuple(map(str, range(len(COUNTS))))
     return FeatureSet("memory", "projection", names, **splits, **options)
 

@@ -24,20 +24,7 @@ from resultant.analysis.data import ACCURACY, BALANCED, FeatureSet, Split, plan,
 from resultant.analysis.evaluate import SMALLEST, Candidate, Predictions, choose, confusion, predict
 from resultant.analysis.explain import duplicates, suspicious_rows
 from resultant.analysis.methods import BUDGETS, Budget, Discriminant, references, search
-from small_features import COUNTS, rows_of, small_features, small_set
-
-
-def silent(_: str) -> None:
-    """No progress."""
-
-
-def noise_set() -> FeatureSet:
-    """Features that say nothing about three classes, one of which has most rows."""
-    generator = torch.Generator().manual_seed(0)
-    y = (torch.rand(900, generator=generator) * 5).long().clamp_max(2)
-    x = torch.randn(900, 8, generator=generator)
-    train, test = Split("train", x[:600], y[:600]), Split("test", x[600:], y[600:])
-    return FeatureSet("memory", "noise", ("a", "b", "c"), train, test)
+from small_features import COUNTS, small_features, small_set
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +98,13 @@ class TestChoice:
         assert choose([majority, *vmf], plan, "angular")[1] == "angular"
 
     def test_features_that_do_not_carry_labels(self) -> None:
-        evaluated, _ = analyze_sets([noise_set()], Settings(theory=False), silent)
+        """One class has most rows, and all rows are noise."""
+        generator = torch.Generator().manual_seed(0)
+        y = (torch.rand(900, generator=generator) * 5).long().clamp_max(2)
+        x = torch.randn(900, 8, generator=generator)
+        train, test = Split("train", x[:600], y[:600]), Split("test", x[600:], y[600:])
+        data = FeatureSet("memory", "noise", ("a", "b", "c"), train, test)
+        evaluated, _ = analyze_sets([data], Settings(theory=False), print)
         result = evaluated[0].result
         assert result.recommendation.key is None and result.recommended is None
         assert result.recommendation.sentences[0] == "These features do not carry these labels."
@@ -127,13 +120,13 @@ def test_agrees_with_cross_validation_on_the_same_rows_and_folds(
         monkeypatch.undo()  # also with mixtures
     data = small_set(kind == "val")
     cv: Any = 5
-    x, y = rows_of(data.train), data.train.y
+    x, y = data.train.x, data.train.y
     if kind == "copies":
         at = torch.cat([torch.arange(len(y)), torch.arange(0, len(y), 3)])
         x, y = x[at], y[at]
         data = with_train(data, x=x, y=y)
     if data.val is not None:
-        x, y = torch.cat([x, rows_of(data.val)]), torch.cat([y, data.val.y])
+        x, y = torch.cat([x, data.val.x]), torch.cat([y, data.val.y])
         cv = [np.split(np.arange(len(y)), [len(data.train)])]
     rows = plan(data)
     found = search(data, rows, Settings())
@@ -146,7 +139,7 @@ def test_agrees_with_cross_validation_on_the_same_rows_and_folds(
 
 @pytest.fixture(scope="module")
 def evaluated() -> Any:
-    return analyze_sets([small_set(metadata={"dataset": "small"})], Settings(), silent)[0][0]
+    return analyze_sets([small_set(metadata={"dataset": "small"})], Settings(), print)[0][0]
 
 
 def test_explanation_of_mixtures_is_about_one_component(evaluated: Any) -> None:
@@ -222,11 +215,11 @@ class TestEvaluation:
 class TestRows:
     def test_a_wrong_label_and_an_outlier_are_found(self) -> None:
         data = small_set(noise=0.3)
-        x, y = rows_of(data.train).clone(), data.train.y.clone()
+        x, y = data.train.x.clone(), data.train.y.clone()
         y[3], y[70] = 4, 0
         x[10] = -x[10]
         data = with_train(data, x=x, y=y)
-        model = fit_rules(data, plan(data), Settings(), silent).candidates[0].model
+        model = fit_rules(data, plan(data), Settings(), print).candidates[0].model
         tables = suspicious_rows(data, model)
         wrong = tables["label"]
         found = {(s, int(r)) for s, r in zip(wrong.split, wrong.row, strict=True)}
@@ -239,14 +232,14 @@ class TestRows:
     def test_hard_rows_are_no_label_errors(self) -> None:
         """Half of the rows are predicted wrongly, without confidence."""
         data = small_set(noise=1.2)
-        model = fit_rules(data, plan(data), Settings(), silent).candidates[0].model
-        predicted = torch.as_tensor(model.predict(rows_of(data.test).numpy()))
+        model = fit_rules(data, plan(data), Settings(), print).candidates[0].model
+        predicted = torch.as_tensor(model.predict(data.test.x.numpy()))
         assert (predicted != data.test.y).double().mean() > 0.3
         assert suspicious_rows(data, model)["label"].total < 0.02 * sum(COUNTS)
 
     def test_duplicates_across_splits(self) -> None:
         data = small_set()
-        x = rows_of(data.test).clone()
+        x = data.test.x.clone()
         x[5], x[9] = data.train.x[40], data.train.x[2]
         test = Split("test", x, data.test.y, torch.arange(len(x)) + 100)
         table = duplicates(replace(data, test=test))
@@ -259,7 +252,7 @@ def test_references_are_those_of_scikit_learn() -> None:
     """The code of a method gives its predictions."""
     data = small_set()
     rows, found = plan(data), {}
-    x, q = rows_of(data.train).numpy(), rows_of(data.test).numpy()
+    x, q = data.train.x.numpy(), data.test.x.numpy()
     for c in references(data, rows, "all"):
         names: dict[str, Any] = {"X": x, "y": data.train.y.numpy()}
         exec(c.code, names)
@@ -278,13 +271,13 @@ def test_references_are_those_of_scikit_learn() -> None:
 def test_discriminant_analysis_is_that_of_scikit_learn(classes: int, equal: bool) -> None:
     data = small_set()
     kept = data.train.y < classes
-    x, y = rows_of(data.train)[kept].numpy(), data.train.y[kept].numpy()
+    x, y = data.train.x[kept].numpy(), data.train.y[kept].numpy()
     prior = np.full(classes, 1 / classes) if equal else None
     ours, theirs = (
         kind("lsqr", shrinkage=0.3, priors=prior).fit(x, y)
         for kind in (Discriminant, LinearDiscriminantAnalysis)
     )
-    q = rows_of(data.test).numpy()
+    q = data.test.x.numpy()
     np.testing.assert_allclose(ours.predict_proba(q), theirs.predict_proba(q), atol=1e-4)
 
 
@@ -325,7 +318,7 @@ def test_a_class_whose_rows_are_of_one_identity() -> None:
     ids = torch.arange(sum(COUNTS))
     ids[data.train.y == 2] = -1
     data = with_train(data, identities=ids)
-    fitted = fit_rules(data, plan(data), Settings(references="none"), silent)
+    fitted = fit_rules(data, plan(data), Settings(references="none"), print)
     assert not (fitted.plan.labels == 2).any()
     for c in fitted.candidates:
         right = c.validated.predicted == fitted.plan.labels
@@ -335,7 +328,7 @@ def test_a_class_whose_rows_are_of_one_identity() -> None:
 def test_two_sets_of_one_source() -> None:
     """Training rows do not choose a projection: the other is summarized before it is searched."""
     data = small_set()
-    noisy = with_train(data, x=rows_of(data.train) + torch.randn(data.train.x.shape))
+    noisy = with_train(data, x=data.train.x + torch.randn(data.train.x.shape))
     sets = [replace(noisy, name="encoder"), data]
     steps: list[str] = []
     options = Settings(references="none", theory=False)
@@ -352,10 +345,10 @@ def test_comparison_of_sets(paired: bool) -> None:
     ids = torch.arange(len(data.test)) if paired else None
     order = torch.randperm(len(data.test))
     noise = 2 * torch.randn(data.test.x.shape, generator=torch.Generator().manual_seed(0))
-    a = Split("test", rows_of(data.test) + noise, data.test.y, ids)
+    a = Split("test", data.test.x + noise, data.test.y, ids)
     b = Split("test", data.test.x[order], data.test.y[order], None if ids is None else ids[order])
     options = Settings(references="none", theory=False)
-    evaluated = [analyze_sets([replace(data, test=t)], options, silent)[0][0] for t in (a, b)]
+    evaluated = [analyze_sets([replace(data, test=t)], options, print)[0][0] for t in (a, b)]
     found = compare_sets(evaluated, 0, 1)
     assert found.paired == paired and found.difference.verdict == "better"
     assert "B is better than A" in found.sentence

@@ -33,6 +33,8 @@ CIFAR = Path(resultant.__file__).parent / "resources" / "cifar100-lt-if100.safet
 BOTH = [VMFClassifier(), CosinePrototypeClassifier()]
 WHITENED = [clone(c).set_params(whiten="within", shrinkage=0.3) for c in BOTH]
 OTHERS = [
+    VMFClassifier(scale=1.0),
+    VMFClassifier("auto"),
     VMFClassifier(components=2),
     VMFClassifierCV(("native", "angular"), 0.0, 0.1, cv=3, whiten=None, components=1),
     VMFMixture(),
@@ -129,6 +131,14 @@ def test_partial_fit_is_fit(estimator: Any) -> None:
     for i, rows in enumerate(np.array_split(np.argsort(Y), 3)):
         parts.partial_fit(X[rows], Y[rows], range(4) if i == 0 else None, sample_weight=w[rows])
     same_scores(parts, whole, Q)
+
+
+def test_partial_fit_exists_where_it_works() -> None:
+    refused: Any = {"components": 2}, {"temperature": "auto"}, {"whiten": "within"}
+    for options in refused:
+        with pytest.raises(AttributeError, match="partial_fit") as error:
+            _ = VMFClassifier(**options).partial_fit
+        assert str(error.value.__cause__).endswith("; use fit")
 
 
 @pytest.mark.slow

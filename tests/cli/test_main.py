@@ -28,6 +28,7 @@ from rich.table import Table
 
 import resultant
 from cli.conftest import Shown
+from programs import run_program
 from resultant._core.termination import TerminatedError
 from resultant.cli import main as cli
 from resultant.cli.progress import EpochProgress, PlainConsole, Screen
@@ -55,13 +56,6 @@ def function(monkeypatch: pytest.MonkeyPatch) -> Mock:
     return function
 
 
-def python(code: str) -> str:
-    """The last line that a program prints."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1]
-
-
 def test_help_lists_every_command(capsys: Shown) -> None:
     assert cli.main(["--help"]) == 0
     shown = capsys.readouterr().out
@@ -84,7 +78,8 @@ def test_help_and_usage_errors_need_no_torch() -> None:
         f"codes += [main(c) for c in {wrong}];"
         "print(codes, *(m for m in ('torch', 'numpy', 'matplotlib') if m in sys.modules))"
     )
-    assert python(code) == str([0] * len(calls) + [2] * len(wrong))
+    *_, last = run_program(code)[0].splitlines()
+    assert last == str([0] * len(calls) + [2] * len(wrong))
 
 
 @pytest.mark.slow
@@ -95,7 +90,7 @@ def test_analyze_loads_nothing_of_training() -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("resultant"):
             names.append(str(node.module))
     assert "resultant.features.prepare" in names and "resultant.analysis.analyze" in names
-    modules = set(python(f"import sys, {', '.join(names)}; print(*sys.modules)").split())
+    modules = set(run_program(f"import sys, {', '.join(names)}; print(*sys.modules)")[0].split())
     others = ("resultant.training", "resultant.networks", "resultant.images")
     assert not [m for m in modules if m.startswith((*others, "resultant_reproduction"))]
     assert not {"torch._dynamo", "ray"} & modules

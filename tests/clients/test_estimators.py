@@ -12,7 +12,6 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
 
 from resultant import VMFClassifier, VMFClassifierCV
 
@@ -22,14 +21,6 @@ def rows(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
     y = np.arange(n) % 3
     y[: n // 2] = 0
     return generator.normal(size=(n, 8)) + 2 * np.eye(3, 8)[y], y
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{"temperature": "auto"}, {"scale": 1.0}], ids=str)
-@pytest.mark.filterwarnings("ignore")
-def test_checks_of_scikit_learn(options: dict[str, Any]) -> None:
-    """Other settings are in tests/classifiers."""
-    check_estimator(VMFClassifier(**options))
 
 
 @pytest.mark.parametrize("components", [1, 2])
@@ -57,14 +48,6 @@ def test_searches_and_pipelines() -> None:
     drawn = RandomizedSearchCV(pipeline, grid, n_iter=2, cv=3, random_state=0).fit(X, y)
     assert set(drawn.best_params_) == set(grid)
     assert cross_val_score(VMFClassifierCV(cv=3), X, y, cv=3).mean() > 0.8
-
-
-def test_partial_fit_exists_where_it_works() -> None:
-    """Meta-estimators ask for the method."""
-    assert hasattr(VMFClassifier(), "partial_fit")
-    refused: Any = ({"components": 2}, {"temperature": "auto"}, {"whiten": "within"})
-    for options in refused:
-        assert not hasattr(VMFClassifier(**options), "partial_fit")
 
 
 def test_imbalanced_learn() -> None:
