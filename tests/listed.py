@@ -66,9 +66,3 @@ def scaled(views: Tensor, config: TrainConfig) -> Tensor:
     mean, std = config.channels
     steps = [ToDtype(torch.float32, scale=True), Normalize(list(mean), list(std))]
     return Compose(steps)(views)
-
-
-def options(**changes: object) -> list[str]:
-    """Return `SMALL` with changes as options of the command."""
-    settings = SMALL | changes
-    return [w for k, v in settings.items() for w in (f"--{k.replace('_', '-')}", str(v))]

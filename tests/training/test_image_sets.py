@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from images.photos import BILINEAR, reference
-from listed import SIZES, SMALL, four_classes, open_listed, options, scaled, write_images
+from images.photos import BILINEAR, levels, reference
+from listed import SIZES, SMALL, four_classes, open_listed, scaled, write_images
 from programs import run_program
 from resultant._core import distributed
 from resultant._core.tensor_files import load
@@ -32,6 +32,7 @@ from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import open_dataset, resolved, train_images
 from resultant.training.job import Job
 from resultant.training.stack import Stack
+from tiny_cifar import metrics, stop_after
 
 C, RUN = len(SIZES["train"]), Run("angular", 0.5, 3)
 CHANGES = {"learning_rate": 0.02, "clip": 0.5}
@@ -78,8 +79,7 @@ def views_by_pil(settings: TrainConfig, data: ImageSplits, epoch: int) -> Any:
         views = []
         for parameters in drawn:
             pairs = zip(pictures, parameters[k].tolist(), strict=True)
-            made = [np.array(reference(p, row, settings.size, fill)) for p, row in pairs]
-            views.append(torch.from_numpy(np.stack(made)).permute(0, 3, 1, 2))
+            views.append(levels([reference(p, row, settings.size, fill) for p, row in pairs]))
         yield torch.stack(views), torch.from_numpy(data.train.labels[rows.numpy()])
 
 
@@ -153,7 +153,7 @@ def check(out: Path, name: str, want: Any, data: ImageSplits) -> None:
             torch.testing.assert_close(tensors[key], a, rtol=0, atol=2e-4, msg=key)
         else:
             torch.testing.assert_close(tensors[key], a, rtol=1e-4, atol=1e-5, msg=key)
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    lines = metrics(out)
     assert [line["epoch"] for line in lines] == [1, 2]
     assert [line["loss"] for line in lines] == pytest.approx(want.losses, rel=1e-5)
     got = {key: lines[-1][key] for key in ("accuracy", "tail")}
@@ -183,9 +183,8 @@ def test_gpu(
     job = Job(settings, (RUN,), tmp_path)
     notes: list[str] = []
     train_images(job, data, "cuda", 2, residency=residency, note=notes.append)
-    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    want = expected(settings, data, 1)
-    assert [line["loss"] for line in lines] == pytest.approx(want.losses, rel=1e-3)
+    losses = [line["loss"] for line in metrics(tmp_path)]
+    assert losses == pytest.approx(expected(settings, data, 1).losses, rel=1e-3)
     assert ("on the disk" if residency == "disk" else "on the GPU") in notes[-1]
 
 
@@ -236,7 +235,9 @@ assert ranks(stopped=False) == [0, 0]
 def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
     """Statistics, losses, weights and tests of two processes, interrupted and continued, are those
     of one process on all images."""
-    call = ["train", "imagenet-lt", *options(**CHANGES)]
+    call = ["train", "imagenet-lt"]
+    for name, value in (SMALL | CHANGES).items():
+        call += [f"--{name.replace('_', '-')}", str(value)]
     call += ["--realization", RUN.realization, "--beta", str(RUN.beta), "--seeds", str(RUN.seed)]
     call += ["--data", str(root), "--out", str(tmp_path), "--workers", "0", "--device", "cpu"]
     for split in ("train", "test"):
@@ -260,20 +261,12 @@ def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_resumes_to_the_same_bits(data: ImageSplits, tmp_path: Path) -> None:
-    settings = config(objective="contrastive", classification_view=False)
-
-    class StopError(Exception):
-        pass
-
-    def stop(progress: Any) -> None:
-        raise StopError
-
-    shares: list[float] = []
+    settings, shares = config(objective="contrastive", classification_view=False), []
     whole, broken = (Job(settings, (RUN,), tmp_path / n, checkpoint_every=1) for n in "ab")
     train_images(whole, data, workers=0, on_step=shares.append)
     assert shares == [0.5, 1.0] * 2
-    with pytest.raises(StopError):
-        train_images(broken, data, workers=0, on_progress=stop)
+    with pytest.raises(KeyboardInterrupt):
+        train_images(broken, data, workers=0, on_progress=stop_after(1))
     train_images(broken, data, workers=0)
     (a, _), (b, _) = (load(job.out / f"{RUN.name}.safetensors") for job in (whole, broken))
     assert a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
