@@ -33,27 +33,20 @@ def tiny(name: str) -> Parts:
     return pixels[: 2 * C], train, pixels[2 * C :], rng.permutation(C)
 
 
-def python2(content: dict[str, Any]) -> bytes:
-    """Pickle a dict as Python 2 does in protocol 2, with strings as bytes."""
+class Python2(pickle._Pickler):
+    """Pickles as those of Python 2 in protocol 2, where strings are bytes."""
 
-    def emit(value: Any) -> bytes:
-        if isinstance(value, np.ndarray):
-            dtype = b"cnumpy\ndtype\n(" + emit("u1") + b"K\x00K\x01tR(K\x03" + emit("|")
-            dtype += b"NNN" + 2 * b"J\xff\xff\xff\xff" + b"K\x00tb"
-            shape = b"".join(emit(n) for n in value.shape)
-            array = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85U\x01btR"
-            return (
-                array + b"(K\x01(" + shape + b"t" + dtype + b"\x89" + emit(value.tobytes()) + b"tb"
-            )
-        if isinstance(value, list):
-            return b"]q\x07(" + b"".join(map(emit, value)) + b"e"
-        if isinstance(value, int):
-            return b"M" + struct.pack("<H", value)
+    def save_bytes(self: Any, value: str | bytes) -> None:
         data = value.encode() if isinstance(value, str) else value
-        return b"T" + struct.pack("<i", len(data)) + data
+        self.write(pickle.BINSTRING + struct.pack("<i", len(data)) + data)
 
-    items = b"".join(emit(k) + emit(v) for k, v in content.items())
-    return b"\x80\x02}q\x01(" + items + b"u."
+    dispatch: Any = pickle._Pickler.dispatch | {str: save_bytes, bytes: save_bytes}
+
+
+def python2(content: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    Python2(file, 2).dump(content)
+    return file.getvalue().replace(b"cnumpy._core.", b"cnumpy.core.")
 
 
 def modern(protocol: int) -> Callable[[dict[str, Any]], bytes]:

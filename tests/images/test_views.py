@@ -147,20 +147,9 @@ def test_random_augmentation_has_the_distribution_of_timm() -> None:
 
 
 def sample(n: int = 60) -> Tensor:
-    """Return smooth images with noise of all contrasts, noise, and images of one or two levels."""
-    g = seeded(3)
-    coarse = torch.rand(n, 3, 5, 5, generator=g)
-    smooth = torch.nn.functional.interpolate(coarse, size=(SMALL, SMALL), mode="bicubic")
-    noise = torch.randn(n, 3, SMALL, SMALL, generator=g) * torch.rand(n, 1, 1, 1, generator=g)
-    shade = 0.2 + torch.rand(n, 1, 1, 1, generator=g)
-    images = (255 * shade * smooth + 20 * noise).clamp(0, 255).to(torch.uint8)
-    images[:6] = torch.randint(0, 256, (6, 3, SMALL, SMALL), generator=g, dtype=torch.uint8)
-    images[6], images[7], images[8] = 0, 255, 77
-    images[9] = torch.tensor([250, 3, 120], dtype=torch.uint8)[:, None, None]
-    images[10] = 40
-    images[10, :, SMALL // 2 :] = 41
-    images[11] = smooth[11].mean(0).mul(255).clamp(0, 255).to(torch.uint8)
-    return images
+    """Return smooth images with noise of all contrasts, and three of one level or two."""
+    pixels, _, _ = photos.photographs(n, SMALL, SMALL + 1)
+    return pixels.view(n, SMALL, SMALL, 3).permute(0, 3, 1, 2)
 
 
 def pictures(images: Tensor) -> list[Picture]:
