@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from resultant._core.arrays import directions
@@ -35,6 +35,9 @@ from resultant.classifiers.validation import Validation
 from resultant.classifiers.vmf import VMFClassifier
 
 MIXTURE = "mixture"
+
+# Found once: the search for the loaded libraries takes longer than a small fit.
+BLAS = ThreadpoolController()
 
 # Places in the order from simple to complex.
 RANKS = {"cosine": 10, "native": 20, "angular": 21, "temperature": 22, "preserve": 23, MIXTURE: 60}
@@ -348,7 +351,7 @@ def _fit_reference(model: Any, data: FeatureSet, rows: Tensor, number: float) ->
         last.__dict__.pop("coef_", None)
     started = time.perf_counter()
     # The products of a fit are small: threads of BLAS would wait for each other.
-    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+    with BLAS.limit(limits=1, user_api="blas"), warnings.catch_warnings():
         # Solvers that are stopped.
         warnings.simplefilter("ignore", (UserWarning, RuntimeWarning))
         model.fit(x, y)

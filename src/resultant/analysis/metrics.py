@@ -50,6 +50,10 @@ class UnansweredError(ValueError):
 
 def plain(value: object) -> Any:
     """Convert a value to JSON types."""
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
     if isinstance(value, Result):
         return value.to_dict()
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
@@ -58,10 +62,6 @@ def plain(value: object) -> Any:
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):
         return [plain(v) for v in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
     raise TypeError(f"expected a result of numbers, names and arrays, got {type(value).__name__}")
 
 

@@ -57,6 +57,8 @@ REPRODUCTION = ("import-proco", "verify", "reproduce")
 
 def execute() -> NoReturn:
     """Run the command line and end the process."""
+    # Before torch is imported: waiting threads that spin slow down everything on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     status = main()
     try:
         if sys.stdout is not None:

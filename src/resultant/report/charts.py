@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
@@ -103,6 +104,8 @@ def by_group(group: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
 
 def numbers(values: Any) -> Any:
     """Return values as JSON types: six digits, None if not finite; the given fields of charts."""
+    if isinstance(values, float):
+        return float(f"{values:.6g}") if math.isfinite(values) else None
     if isinstance(values, Axis | Mark | Chart):
         every = ((f.name, getattr(values, f.name)) for f in fields(values))
         given = ((n, v) for n, v in every if not (isinstance(v, Sized) and len(v) == 0))
@@ -111,8 +114,6 @@ def numbers(values: Any) -> Any:
         return {name: numbers(value) for name, value in values.items()}
     if isinstance(values, list | tuple):
         return [numbers(value) for value in values]
-    if isinstance(values, float):
-        return float(f"{values:.6g}") if np.isfinite(values) else None
     if isinstance(values, np.ndarray):
         return numbers(values.tolist()) if values.dtype.kind == "f" else values.tolist()
     return values

@@ -171,7 +171,7 @@ def _html(result: AnalysisResult, tabs: list[Tab], cosines: int, figures: bool) 
         script=Markup(script),
         shown=SHOWN,
         script_hash=Markup(f"sha256-{base64.b64encode(digest).decode()}"),
-        data=base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode(),
+        data=base64.b64encode(gzip.compress(text.encode(), 4, mtime=0)).decode(),
         glossary=tomllib.loads(_file("glossary.toml")),
     )
 
