@@ -20,6 +20,9 @@ Y, T = np.arange(N) % 5, np.arange(M)[::-1] % 5
 NAMES = np.array(["gnu", "cat", "fox", "dog", "emu"])
 # The classes of Y and T where their names are sorted.
 ORDER = np.argsort(np.argsort(NAMES))
+# Rows that are held out, and the split of each row.
+HELD = np.arange(N) % 3 == 0
+SPLIT = np.where(HELD, "test", "train")
 
 Save = Callable[..., None]
 
@@ -27,6 +30,14 @@ Save = Callable[..., None]
 def opened(folder: Path, save: Save = np.savez, /, **arrays: Any) -> FeatureStore:
     save(folder / "a.npz", **arrays)
     return FeatureStore.open(folder / "a.npz")
+
+
+def refused(source: Any, message: str | None = None, **options: Any) -> None:
+    """Require that a source is refused, in one line with its path."""
+    with pytest.raises(ValueError, match=message) as caught:
+        FeatureStore.open(source, **options).check()
+    path = next(iter(source.values())) if isinstance(source, dict) else source
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
 
 def write_parquet(path: Path, columns: Any, **options: Any) -> None:
@@ -56,7 +67,7 @@ def write(path: Path, columns: Any) -> Path:
 
 def _write_table(path: Path, columns: Any) -> None:
     import pyarrow as pa
-    from pyarrow import feather
+    from pyarrow import csv, feather
 
     if not isinstance(columns, pa.Table):
         lists = {n: list(a) if np.ndim(a) == 2 else a for n, a in columns.items()}
@@ -70,6 +81,4 @@ def _write_table(path: Path, columns: Any) -> None:
             writer.write_table(columns, max_chunksize=9)
     else:
         comma = "\t" if path.suffix == ".tsv" else ","
-        rows = ([row[n] for n in columns.column_names] for row in columns.to_pylist())
-        lines = [comma.join("" if v is None else str(v) for v in row) for row in rows]
-        path.write_text("\n".join([comma.join(columns.column_names), *lines]) + "\n")
+        csv.write_csv(columns, path, csv.WriteOptions(delimiter=comma, quoting_style="needed"))

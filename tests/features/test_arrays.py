@@ -17,7 +17,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from embedding_files import N, Save, X, Y, opened, write
+from embedding_files import N, Save, X, Y, opened, refused, write
 from resultant._core import memory
 from resultant.features import FeatureStore
 from resultant.features.arrays import load_npz
@@ -26,13 +26,6 @@ from resultant.features.prepare import prepare
 
 Z = torch.from_numpy(X)
 LABELS = torch.from_numpy(Y).to(torch.int32)
-
-
-def refused(path: Any, message: str | None = None) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        FeatureStore.open(path).check()
-    named = path if isinstance(path, Path) else next(iter(path.values()))
-    assert str(named) in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed, np.save])

@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from embedding_files import NAMES, ORDER, write, write_parquet
+from embedding_files import NAMES, ORDER, refused, write, write_parquet
 from resultant._core import memory
 from resultant.features import FeatureStore, store, write_store
 from resultant.features.prepare import check_features, prepare
@@ -135,8 +135,7 @@ def test_layout_and_metadata_are_checked(tmp_path: Path) -> None:
         FeatureStore.open(path).check()
     for change, message in REFUSED:
         save_file(arrays() | change, path)
-        with pytest.raises(ValueError, match=message):
-            FeatureStore.open(path)
+        refused(path, message)
 
 
 @pytest.fixture
@@ -234,12 +233,10 @@ def test_a_bad_row_is_named_with_its_file(tmp_path: Path) -> None:
         x[1, 17] = value
         for i in range(3):
             save_file({"z": x[i], "labels": torch.arange(40) % 2}, tmp_path / f"{i}.safetensors")
-        whole = FeatureStore.open(tmp_path)
         rule = rf"z of {tmp_path} .*{message} row 17 of {tmp_path / '1.safetensors'}\b"
-        with pytest.raises(ValueError, match=f"{rule}$"):
-            whole.check()
+        refused(tmp_path, f"{rule}$")
         with pytest.raises(ValueError, match=rule):
-            check_features(prepare(whole))
+            check_features(prepare(FeatureStore.open(tmp_path)))
 
 
 def test_thousands_of_shards_need_no_open_files(tmp_path: Path) -> None:
@@ -267,8 +264,7 @@ def test_npy_of_features_with_npy_of_labels(
 ) -> None:
     path = tmp_path / f"{features}.npy"
     np.save(path, X.numpy())
-    with pytest.raises(ValueError, match=r"together with one of labels.* alone; give the folder"):
-        FeatureStore.open(path)
+    refused(path, r"together with one of labels.* alone; give the folder")
     np.save(tmp_path / f"{labels}.npy", NAMES[Y.numpy()])
     for result in (FeatureStore.open(path), FeatureStore.open(path, labels=labels)):
         (name,) = result.features
@@ -322,15 +318,10 @@ def test_patterns_and_urls(tmp_path: Path) -> None:
         (f"{url}/*.parquet", "got none"),
         (tmp_path / "*.npz", r"\*\.npz to exist, got no such file"),
     ):
-        with pytest.raises(ValueError, match=message):
-            FeatureStore.open(name)
+        refused(name, message)
 
 
 def test_folders_and_files_that_are_refused(tmp_path: Path, monkeypatch: Any) -> None:
-    def refused(path: Path, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            FeatureStore.open(path)
-
     for name in ("a.safetensors", "a.npz", "a"):
         refused(tmp_path / name, f"{tmp_path / name} .* got no such file")
     refused(tmp_path, rf"{tmp_path} to be a folder of feature files of one kind .* got none")

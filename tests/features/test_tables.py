@@ -13,18 +13,15 @@ import pytest
 import scipy.sparse
 import torch
 
-from embedding_files import write, write_parquet
+from embedding_files import HELD, SPLIT, N, refused, write, write_parquet
 from resultant._core import memory
 from resultant.features import FeatureStore, tables
 from resultant.features.naming import TABLES
 from resultant.features.prepare import prepare
 
-N = 40
 X = np.random.default_rng(0).normal(size=(N, 12)).astype(np.float32)
 Y = np.arange(N) % 4
 WORDS = np.array(["ant", "bee", "cat", "dog"])
-HELD = np.arange(N) % 3 == 0
-SPLIT = np.where(HELD, "test", "train")
 FILES = np.array([f"img-{i}.png" for i in range(N)])
 LISTS = pa.array(list(X))
 
@@ -33,14 +30,12 @@ def wide(stem: str = "f", x: Any = X, **more: Any) -> dict[str, Any]:
     return {f"{stem}{i}": x[:, i] for i in reversed(range(12))} | {"label": Y} | more
 
 
+LISTS_OF = {"list": pa.list_, "large": pa.large_list, "fixed": lambda kind: pa.list_(kind, 5)}
+
+
 def vectors(a: np.ndarray, kind: str = "list") -> Any:
     """Rows as a column of lists, as Hugging Face datasets writes it, or of a fixed size."""
-    values = pa.array(a.ravel())
-    if kind == "fixed":
-        return pa.FixedSizeListArray.from_arrays(values, a.shape[1])
-    make = pa.LargeListArray if kind == "large" else pa.ListArray
-    offsets = pa.array(np.arange(len(a) + 1) * a.shape[1], type=pa.int64())
-    return make.from_arrays(offsets if kind == "large" else offsets.cast(pa.int32()), values)
+    return pa.array(list(a), LISTS_OF[kind](pa.from_numpy_dtype(a.dtype)))
 
 
 INTEGERS = (100 * X).astype(np.int16)
@@ -187,14 +182,12 @@ def test_declared_sizes_are_compared_with_the_memory(tmp_path: Path, monkeypatch
     columns = {"x": vectors(np.ones((1000, 100))), "y": np.arange(1000)}
     write_parquet(tmp_path / "a.parquet", columns)
     monkeypatch.setattr(memory, "total_memory", lambda: 1 << 20)
-    with pytest.raises(ValueError, match=r"a\.parquet .* 800,000 bytes of x, beyond"):
-        FeatureStore.open(tmp_path / "a.parquet").check()
+    refused(tmp_path / "a.parquet", "800,000 bytes of x, beyond")
     # Row groups are read one after the other, labels as a whole.
     write_parquet(tmp_path / "a.parquet", columns, row_group_size=100)
     FeatureStore.open(tmp_path / "a.parquet").check()
     monkeypatch.setattr(memory, "total_memory", lambda: 1 << 12)
-    with pytest.raises(ValueError, match=r"a\.parquet .* 9,830 bytes of y, beyond"):
-        FeatureStore.open(tmp_path / "a.parquet")
+    refused(tmp_path / "a.parquet", "9,830 bytes of y, beyond")
 
 
 def test_a_csv_may_be_larger_than_half_of_the_memory(tmp_path: Path, monkeypatch: Any) -> None:
@@ -210,8 +203,7 @@ def test_a_csv_may_be_larger_than_half_of_the_memory(tmp_path: Path, monkeypatch
     assert store.dtype("train/f") == torch.float32 and torch.equal(store["train/f"], expected)
     assert store.metadata["class_names"] == ["1", "one"]
     monkeypatch.setattr(memory, "total_memory", lambda: 500)
-    with pytest.raises(ValueError, match=r"a\.csv .* bytes of columns, beyond half of the memory"):
-        FeatureStore.open(tmp_path / "a.csv")
+    refused(tmp_path / "a.csv", "bytes of columns, beyond half of the memory")
 
 
 ONES = vectors(np.ones((6, 2), np.float32))
@@ -247,10 +239,7 @@ REFUSALS: list[tuple[dict[str, Any], dict[str, str], str]] = [
 @pytest.mark.parametrize("case", range(len(REFUSALS)))
 def test_columns_that_do_not_fit(case: int, kind: str, tmp_path: Path) -> None:
     columns, options, message = REFUSALS[case]
-    path = write(tmp_path / f"a{kind}", columns)
-    with pytest.raises(ValueError, match=message) as caught:
-        FeatureStore.open(path, **options).check()
-    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+    refused(write(tmp_path / f"a{kind}", columns), message, **options)
 
 
 @pytest.mark.parametrize("kind", [".csv", ".tsv"])
@@ -259,11 +248,9 @@ def test_texts_that_do_not_fit(kind: str, tmp_path: Path) -> None:
     texts = {"": "", "a,b,label\n": "no rows", "0.5,1.5,2\n0.25,1,3\n": "numbers in the first line"}
     for text, message in texts.items():
         path.write_text(text.replace(",", comma))
-        with pytest.raises(ValueError, match=rf"{kind} .*{message}"):
-            FeatureStore.open(path)
+        refused(path, rf"{kind} .*{message}")
     for columns, message in ((wide(f9=TEXT), "column 'f9' of string"), (wide(f3=HOLE), "row 17")):
-        with pytest.raises(ValueError, match=rf"{kind} .*{message}"):
-            FeatureStore.open(write(path, columns)).check()
+        refused(write(path, columns), rf"{kind} .*{message}")
 
 
 CELLS = np.random.default_rng(0).normal(size=(30, 7)).astype(np.float32)
@@ -379,5 +366,4 @@ def test_missing_categories_matter_to_their_column_alone(tmp_path: Path, words: 
         file["obs/batch/categories"] = words
     assert FeatureStore.open(path)["train/labels"].tolist() == TYPES.tolist()
     rule = r"a category in every row of batch of .* got 2 rows without one, .* row 28; leave"
-    with pytest.raises(ValueError, match=rule):
-        FeatureStore.open(path, labels="batch")
+    refused(path, rule, labels="batch")
