@@ -32,14 +32,6 @@ def small_space(dtype: torch.dtype = torch.float64, **options: object) -> Frozen
     return FrozenSpace.fit(*train, *test, dtype=dtype, **options)  # type: ignore[arg-type]
 
 
-def noisy_space(**options: object) -> FrozenSpace:
-    """A space with one class of pure noise, whose gain is below a third of the mean."""
-    (x, y), test = features(COUNTS), features(torch.full((C,), PER_CLASS), seed=1)
-    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(5))
-    x = torch.where((y == 3).unsqueeze(1), noise, x)
-    return FrozenSpace.fit(x, y, *test, dtype=torch.float64, **options)  # type: ignore[arg-type]
-
-
 def rows(z: Tensor) -> np.ndarray:
     x = z.double().numpy()
     return x / np.linalg.norm(x, axis=1, keepdims=True)

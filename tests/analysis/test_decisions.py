@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,28 +35,22 @@ def test_gains_against_definition(small: FrozenSpace) -> None:
     ranks = [[np.mean((a < v).sum() + (a <= v).sum()) for v in a] for a in (g, COUNTS.numpy())]
     assert result.rank_correlation == pytest.approx(np.corrcoef(ranks)[0, 1])
     assert result.groups["tail"] == pytest.approx(g[16:].mean())
-    # With rows kept for calibration the means are of the others, and so is n.
-    space = frozen_data.small_space(fitting_share=0.5)
-    assert space.fitting is not None
-    x, y = space.train[space.fitting], space.labels[space.fitting]
-    cosines = rows(x[y == 0]) @ rows(x[y == 0]).T
-    U = cosines[~np.eye(len(cosines), dtype=bool)].mean()
-    result = gain_distribution(space)
-    assert float(result.corrected_gain[0]) == pytest.approx(math.sqrt(U) / TAU, rel=1e-9)
-    assert result.uncorrected == tuple((space.state.count == 1).nonzero()[:, 0].tolist())
-    alone = gain_distribution(FrozenSpace.fit(x[:1], y[:1] * 0, x[:1], y[:1] * 0))
+    x, y = small.test[:1], torch.zeros(1, dtype=torch.int64)
+    alone = gain_distribution(FrozenSpace.fit(x, y, x, y))
     assert alone.uncorrected == (0,) and alone.corrected_spread is None
 
 
-@pytest.mark.parametrize("estimator", ["mle", "proco"])
-def test_corrected_gains_against_definition(estimator: str) -> None:
-    """U is the mean cosine of two different rows; a class of one row has none."""
+@pytest.mark.parametrize(("estimator", "share"), [("mle", None), ("proco", None), ("mle", 0.5)])
+def test_corrected_gains_against_definition(estimator: str, share: float | None) -> None:
+    """U is the mean cosine of two different fitted rows; a class of one row has none."""
     counts = torch.tensor([40, 12, 5, 2, 1, 7, 1])
     (x, y), test = features(counts), features(torch.full((7,), 2), seed=1)
     # Two rows that point apart have a negative U.
     x[y == 3] = torch.stack([x[y == 3][0], -x[y == 3][0] + 0.1])
-    result = gain_distribution(FrozenSpace.fit(x, y, *test, estimator=estimator))
-    A = np.full(7, np.nan)
+    space = FrozenSpace.fit(x, y, *test, estimator=estimator, fitting_share=share)
+    result, A = gain_distribution(space), np.full(7, np.nan)
+    if space.fitting is not None:
+        x, y = x[space.fitting], y[space.fitting]
     for c in counts.gt(1).nonzero()[:, 0].tolist():
         cosines = rows(x[y == c]) @ rows(x[y == c]).T
         U = cosines[~np.eye(len(cosines), dtype=bool)].mean()
@@ -117,7 +113,9 @@ def test_same_state_against_definition(small: FrozenSpace, gamma: float) -> None
 
 def test_a_class_of_noise_collapses_direct_temperature() -> None:
     """Preserving the intercept recovers it; a class without temperature leaves out answers."""
-    noisy = frozen_data.noisy_space()
+    (x, y), test = features(COUNTS), features(torch.full((C,), frozen_data.PER_CLASS), seed=1)
+    x[y == 3] = torch.randn(x.shape, generator=torch.Generator().manual_seed(5))[y == 3]
+    noisy = FrozenSpace.fit(x, y, *test, dtype=torch.float64)
     rows = {row.realization: row for row in analysis.same_state(noisy).rows}
     assert rows["temperature"].top_class == 3
     assert rows["temperature"].cross_entropy > 3 * rows["preserve"].cross_entropy
@@ -271,14 +269,17 @@ def test_paired_gain_and_ranks_against_definition() -> None:
     assert rank_correlation(torch.arange(5.0), torch.arange(5.0)) == pytest.approx(1)
 
 
-def arc_root(f, theta: float) -> tuple[int, float]:
+def arc_root(theta: float, own: Any, other: Any) -> tuple[int, float]:
+    """The number of roots u of own(cos u) = other(cos(theta - u)), and the root of exactly one."""
+
+    def margin(u: Any) -> Any:
+        return own(np.cos(u)) - other(np.cos(theta - u))
+
     u = np.linspace(0, theta, 2001)
-    D = f(u)
-    crossings = np.flatnonzero(np.sign(D[:-1]) != np.sign(D[1:]))
-    if len(crossings) != 1:
-        return len(crossings), math.nan
-    root = brentq(f, u[crossings[0]], u[crossings[0] + 1], xtol=1e-14)
-    return 1, float(root)  # type: ignore[arg-type]
+    (at,) = np.diff(np.sign(margin(u))).nonzero()
+    if len(at) != 1:
+        return len(at), math.nan
+    return 1, float(brentq(margin, u[at[0]], u[at[0] + 1], xtol=1e-14))  # type: ignore[arg-type]
 
 
 def test_boundaries_against_brent(small: FrozenSpace) -> None:
@@ -290,28 +291,20 @@ def test_boundaries_against_brent(small: FrozenSpace) -> None:
     A = np.array([ratio(P, k) for k in kappa])
     g = A / TAU
     names = {(1, 1): "displaced", (0, 1): "created", (1, 0): "vanished", (0, 0): "absent"}
-
-    def exact_root(a: int, b: int, theta: float, tau: np.ndarray) -> tuple[int, float]:
-        def margin(u):
-            own, other = np.cos(u), np.cos(theta - u)
-            return score(own, kappa[a], tau[a]) - score(other, kappa[b], tau[b])
-
-        return arc_root(margin, theta)
-
-    def linear_root(a: int, b: int, theta: float) -> tuple[int, float]:
-        return arc_root(lambda u: g[a] * np.cos(u) - g[b] * np.cos(theta - u), theta)
-
     errors = []
     for i, (a, b) in enumerate(result.pairs.tolist()):
         theta = math.acos(mu[a] @ mu[b])
         assert float(result.cosine[i]) == pytest.approx(math.cos(theta))
         assert float(result.theta_degrees[i]) == pytest.approx(math.degrees(theta))
-        before, after = (exact_root(a, b, theta, t) for t in (np.full(C, TAU), A / g.mean()))
+        before, after = (
+            arc_root(theta, *(partial(score, kappa=kappa[c], tau=tau[c]) for c in (a, b)))
+            for tau in (np.full(C, TAU), A / g.mean())
+        )
         assert result.change[i] == names[before[0], after[0]]
         for degrees, root in ((result.before_degrees, before[1]), (result.after_degrees, after[1])):
             assert float(degrees[i]) == pytest.approx(math.degrees(root), abs=1e-8, nan_ok=True)
         # After equalization the linear mean has its boundary in the middle.
-        linear = linear_root(a, b, theta)
+        linear = arc_root(theta, *(partial(np.multiply, g[c]) for c in (a, b)))
         if linear[0] == before[0] == after[0] == 1:
             shift = math.degrees(theta / 2 - linear[1])
             assert float(result.predicted["linear_mean"].shift_degrees[i]) == pytest.approx(shift)

@@ -51,11 +51,8 @@ def test_rows_are_the_estimators(small: FrozenSpace) -> None:
 
 def test_rows_of_a_trained_network_are_too_close() -> None:
     """Training rows of kappa 120 and new rows of kappa 30: only held-out rows show it."""
-    torch.manual_seed(0)
-    mu = torch.nn.functional.normalize(torch.randn(5, 20, dtype=torch.float64), dim=1)
-    y = torch.arange(5).repeat(60)
-    train, test = (VonMisesFisher(mu[y], kappa).sample() for kappa in (120.0, 30.0))
-    comparison = compare_fits(FrozenSpace.fit(train, y, test, y))
+    train, test = (vmf_rows(kappa, 20, torch.full((5,), 60), 0) for kappa in (120.0, 30.0))
+    comparison = compare_fits(FrozenSpace.fit(*train, *test))
     rows = {row.name: row for row in comparison.rows}
     assert rows["held-out"].mean_gain < 0.9 * rows["mle"].mean_gain
     assert rows["held-out"].fitted == pytest.approx(rows["held-out"].seen, abs=0.01)

@@ -21,17 +21,14 @@ from resultant.vmf.estimators import concentration, mean_resultant
 KAPPAS, SIZES = (20.0, 60.0, 150.0), (300, 500, 200)
 
 
-def sample(p: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sample() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows of three components in random order, the components, and their directions."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        mu = torch.nn.functional.normalize(torch.randn(3, p, dtype=torch.float64), dim=1)
-        parts = [
-            VonMisesFisher(m, k).sample((n,)) for m, k, n in zip(mu, KAPPAS, SIZES, strict=True)
-        ]
-        order = torch.randperm(sum(SIZES))
-    y = np.repeat(np.arange(3), SIZES)[order]
-    return torch.cat(parts)[order].numpy(), y, mu.numpy()
+        torch.manual_seed(0)
+        mu = torch.nn.functional.normalize(torch.randn(3, 30, dtype=torch.float64), dim=1)
+        y = np.random.default_rng(0).permutation(np.repeat(np.arange(3), SIZES))
+        x = VonMisesFisher(mu[y], torch.tensor(KAPPAS, dtype=torch.float64)[y]).sample()
+    return x.numpy(), y, mu.numpy()
 
 
 X, OWN, MU = sample()
@@ -72,7 +69,9 @@ def test_one_component_is_the_maximum_likelihood_fit() -> None:
     ],
     ids=str,
 )
-def test_recovers_components(options: dict[str, Any]) -> None:
+def test_recovers_components(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """From seeds among some of the rows."""
+    monkeypatch.setattr(em, "SEED_ROWS", 200)
     mixture = fitted(X, 3, **({"n_init": 3} | options))
     at = by_direction(mixture, MU)
     assert sorted(at) == [0, 1, 2]
@@ -193,15 +192,6 @@ def test_on_a_gpu() -> None:
         np.testing.assert_allclose(other.concentrations_, host.concentrations_, rtol=1e-8)
         assert torch.as_tensor(other.score_samples(T)).is_cuda
     assert torch.as_tensor(fitted(T, 3).predict(T)).is_cuda
-
-
-def test_seeds_of_a_large_group_are_among_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(em, "SEED_ROWS", 8)
-    X = torch.nn.functional.normalize(torch.randn(50, 3, dtype=torch.float64), dim=1)
-    rows = em.WeightedRows(X, torch.ones(50, dtype=torch.float64), torch.arange(50), X.device)
-    seeds = em.seed_directions(rows, 2, np.random.RandomState(0))
-    distances = torch.cdist(seeds, X).amin(1)
-    assert seeds.shape == (2, 3) and distances.max() < 1e-7 and not torch.equal(*seeds)
 
 
 # Expenses for housing, food and service of 20 single women and 20 single men (R package HSAUR3).
