@@ -108,9 +108,8 @@ class Metric:
 
     def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> Metric:
         """Copy the metric to a device and a floating dtype."""
-        mean, variance = (a.to(device=device, dtype=dtype) for a in (self.mean, self.variance))
-        basis = None if self.basis is None else self.basis.to(device=device, dtype=dtype)
-        return Metric(mean, basis, variance, self.shrinkage)
+        tensors = {name: a for name, a in vars(self).items() if isinstance(a, Tensor)}
+        return replace(self, **{n: a.to(device=device, dtype=dtype) for n, a in tensors.items()})
 
 
 def have_direction(z: Tensor, rotated: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -108,8 +108,7 @@ class Realization:
 
     def to(self, device: torch.device | str) -> Realization:
         """Copy the scores to another device."""
-        parts = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{n: a.to(device) for n, a in parts.items() if a is not None})
+        return replace(self, **{n: a.to(device) for n, a in vars(self).items() if a is not None})
 
     @property
     def terms(self) -> Terms:
@@ -262,12 +261,11 @@ def class_scores(
         >>> class_scores(z, state, tau=0.5, realization="angular").argmax(1)
         tensor([0, 1, 2])
     """
-    chunk = require_chunk(chunk)
     require_features(z, state.dim, state.mu.device, validate_args)
     dtype = COMPUTE_DTYPE[z.dtype]
     rule = Rule(tau, realization, beta, family, offset)
     scores_of = realize(state, rule, dtype=dtype, validate_args=validate_args)
-    height = chunk or memory.rows_per_chunk(state.num_classes * dtype.itemsize, memory.SCORE_BYTES)
+    height = chunk_rows(chunk, state.num_classes, dtype)
     parts = (z, scores_of.mu, scores_of.kappa, *scores_of.terms)
     learns = torch.is_grad_enabled() and any(a is not None and a.requires_grad for a in parts)
     if torch.compiler.is_compiling() or len(z) <= height or learns:
@@ -278,9 +276,11 @@ def class_scores(
     return scores
 
 
-def require_chunk(chunk: int | None) -> int | None:
-    """Return the number of rows of a chunk; raise unless it is at least 1, or None."""
-    return None if chunk is None else validation.integer("chunk", chunk, 1, " or None")
+def chunk_rows(chunk: int | None, number: int, dtype: torch.dtype) -> int:
+    """Return the rows of a chunk >= 1, by default those whose ``number`` of scores fit a budget."""
+    if chunk is None:
+        return memory.rows_per_chunk(number * dtype.itemsize, memory.SCORE_BYTES)
+    return validation.integer("chunk", chunk, 1, " or None")
 
 
 def _temperature_and_gains(

@@ -14,7 +14,7 @@ from torch import Tensor
 from resultant._core import memory
 from resultant._core.arrays import normalized, require_features, require_labels
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number
-from resultant.classes.realization import Realization, cosines, realize, require_chunk
+from resultant.classes.realization import Realization, chunk_rows, cosines, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import tangent
@@ -115,8 +115,8 @@ def certificate(
         >>> certificate(z, state, tau=0.5).certified
         tensor([True, True, True])
     """
-    rules, columns = _RulePair(state, tau, offset, chunk, validate_args), []
-    for _, rho in rules.chunks(z):
+    rules, columns = _RulePair(state, tau, offset, validate_args), []
+    for _, rho in rules.chunks(z, chunk):
         cosine, delta = rules.cosine.at(rho), rules.residual.at(rho)
         top = cosine.topk(min(2, cosine.shape[1])).values
         second = top[:, 1] if top.shape[1] > 1 else torch.full_like(top[:, 0], -math.inf)
@@ -200,9 +200,9 @@ def loss_bound(
         >>> (b.difference <= b.bound).all()
         tensor(True)
     """
-    rules, columns = _RulePair(state, tau, offset, chunk, validate_args), []
+    rules, columns = _RulePair(state, tau, offset, validate_args), []
     y = rules.labels(y, len(z))
-    for rows, rho in rules.chunks(z):
+    for rows, rho in rules.chunks(z, chunk):
         delta = rules.residual.at(rho)
         own = delta.gather(1, y[rows, None])
         # log E exp(delta - delta_y) under the cosine rule: no large losses are subtracted.
@@ -238,9 +238,9 @@ def gradient_bound(
         >>> (b.difference <= b.bound).all()
         tensor(True)
     """
-    rules, columns = _RulePair(state, tau, offset, chunk, validate_args), []
+    rules, columns = _RulePair(state, tau, offset, validate_args), []
     y = rules.labels(y, len(z))
-    for rows, rho in rules.chunks(z):
+    for rows, rho in rules.chunks(z, chunk):
         log_p, own = rules.cosine.at(rho).log_softmax(1), y[rows, None]
         delta, excess = rules.residual.terms.score_and_slope(rho, rules.residual.kappa, state.dim)
         angular = (log_p + (delta - delta.amax(1, keepdim=True))).softmax(1)
@@ -289,11 +289,9 @@ def margin_change(
     require_features(z, state.dim, state.mu.device, validate_args)
     require_labels(y, len(z), state.num_classes, state.mu.device, validate_args)
     rules = replace(rule, realization="native"), rule
-    scores = native, edited = [realize(state, r, validate_args=validate_args) for r in rules]
+    scores = native, _ = [realize(state, r, validate_args=validate_args) for r in rules]
     require_pairs(pairs, native, validate_args)
-    raised, moved = edited.gain() - native.gain(), torch.zeros_like(native.kappa)
-    if intercept:
-        moved = edited.at(moved) - native.at(moved)
+    lines = [s.linear(intercept) for s in scores]
     errors = [score_error(s, z.dtype) + 2 * score_error(s, torch.float64) for s in scores]
     slack = errors[0] + errors[1]
     members = {c: (y == c).nonzero().squeeze(1) for c in pairs.unique().tolist()}
@@ -304,9 +302,8 @@ def margin_change(
     for at, index in zip(row.split(height), pair.split(height), strict=True):
         x, (a, b) = z[at].double(), pairs[index].T
         rho_a, rho_b = ((x * native.mu[c]).sum(1) for c in (a, b))
-        before, after = (s.at(rho_a, a) - s.at(rho_b, b) for s in scores)
-        linear = (raised[a] * rho_a + moved[a]) - (raised[b] * rho_b + moved[b])
-        columns.append((after - before, linear, slack[a] + slack[b]))
+        before, after, *line = (s.at(rho_a, a) - s.at(rho_b, b) for s in (*scores, *lines))
+        columns.append((after - before, line[1] - line[0], slack[a] + slack[b]))
     exact, linear, slack = map(torch.cat, zip(*columns, strict=True))
     residual = exact - linear
     certified = linear.abs() > residual.abs() + slack
@@ -317,10 +314,7 @@ def margin_change(
 class _RulePair:
     """The cosine rule and the residual, of the classes that can win, in float64."""
 
-    def __init__(
-        self, state: ClassState, tau: Number, offset: Tensor | None, chunk: int | None, check: Check
-    ) -> None:
-        chunk = require_chunk(chunk)
+    def __init__(self, state: ClassState, tau: Number, offset: Tensor | None, check: Check) -> None:
         native = realize(state, Rule(tau, offset=offset), validate_args=check)
         assert native.tau is not None
         g, self.check = native.gain(), check
@@ -329,28 +323,26 @@ class _RulePair:
         self.live = live = (b > -math.inf).nonzero().squeeze(1)
         if not len(live):
             raise ValueError("expected a class with an offset above -inf, got none")
-        self.chunk = chunk or memory.rows_per_chunk(8 * len(live), memory.SCORE_BYTES)
         mu, kappa, self.g = native.mu[live], native.kappa[live], g[live]
         self.cosine = Realization(mu, kappa, None, self.gbar, b[live])
         self.residual = Realization(mu, kappa, native.tau.expand_as(g)[live], -self.g, None)
 
-    def chunks(self, z: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    def chunks(self, z: Tensor, chunk: int | None) -> Iterator[tuple[slice, Tensor]]:
         """Yield rows and their cosines [n, live]."""
         mu = self.cosine.mu
         require_features(z, mu.shape[1], mu.device, self.check)
-        for top in range(0, max(1, len(z)), self.chunk):
-            rows = slice(top, top + self.chunk)
+        height = chunk_rows(chunk, len(mu), mu.dtype)
+        for top in range(0, max(1, len(z)), height):
+            rows = slice(top, top + height)
             yield rows, cosines(z[rows], mu)
 
     def labels(self, y: Tensor, number: int) -> Tensor:
         """Return labels as indices of the classes that can win."""
         require_labels(y, number, self.classes, self.live.device, self.check)
-        index = torch.full((self.classes,), -1, device=self.live.device)
-        index[self.live] = torch.arange(len(self.live), device=self.live.device)
-        for i in (index[y] < 0).nonzero().flatten().tolist()[:1]:
+        for i in (~torch.isin(y, self.live)).nonzero().flatten().tolist()[:1]:
             got = f"class {int(y[i])} of offset -inf at index {i}"
             raise ValueError(f"expected labels of classes with an offset above -inf, got {got}")
-        return index[y]
+        return torch.searchsorted(self.live, y)
 
     def slack(self, dtype: torch.dtype) -> Tensor:
         """Compute twice the errors of the scores in a dtype, and of margin and residual here."""

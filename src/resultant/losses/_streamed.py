@@ -151,7 +151,12 @@ class _Step:
         bytes_per_class = z.numel() // z.shape[-1] * z.element_size()
         for classes in memory.row_slices(held, bytes_per_class, memory.matrix_bytes(z.device)):
             part.absorb(bank.old[classes], columns.at(classes))
-        self._absorb_batch(part, batch)
+        # The classes of the batch, each once, as the views see them.
+        number = torch.arange(len(self.slots), device=self.slots.device)
+        first = number.new_full((held + 1,), len(number))
+        first = first.scatter_reduce(0, self.slots, number, "amin")[self.slots]
+        once = batch.offset.masked_fill(first != number, -math.inf)
+        part.absorb_views(self.mu, batch._replace(offset=once), first[self.queries])
         if bank.shard_classes:
             part.over_processes()
             distributed.all_reduce_sum(own_logit)
@@ -189,14 +194,6 @@ class _Step:
         score, slope = terms.score_and_slope(rho, kappa, bank.dim)
         gradient = (slope.expand_as(rho).unsqueeze(-1) * mu).masked_fill(outside.unsqueeze(-1), 0.0)
         return (score + offset).masked_fill(outside, 0.0), gradient
-
-    def _absorb_batch(self, part: PartialSoftmax, batch: Columns) -> None:
-        """Add the classes of the batch, each once, as the views see them."""
-        number = torch.arange(len(self.slots), device=self.slots.device)
-        first = number.new_full((len(self.bank.classes) + 1,), len(number))
-        first = first.scatter_reduce(0, self.slots, number, "amin")[self.slots]
-        once = batch.offset.masked_fill(first != number, -math.inf)
-        part.absorb_views(self.mu, batch._replace(offset=once), first[self.queries])
 
 
 class WithGradient(torch.autograd.Function):

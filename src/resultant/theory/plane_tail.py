@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -50,17 +49,14 @@ def log_plane_tail(bound: Callable[[Tensor], Tensor], c: float, kappa: float, p:
             near = distance == distance.min()
         near, step = theta[near], (high - low) / (GRID - 1)
         low, high = max(low, float(near[0]) - step), min(high, float(near[-1]) + step)
-    ends = [low, *_breaks(above, s, low, high), high]
-    parts = []
     nodes, weights = _tanh_sinh()
-    for a, b in pairwise(ends):
-        if b > a:
-            theta = a + (b - a) * nodes
-            parts.append(log_integrand(theta) + (weights * (b - a)).log())
+    ends = torch.tensor([low, *_breaks(above, s, low, high), high], dtype=torch.float64).unique()
+    length = ends.diff().unsqueeze(-1)
+    values = log_integrand(ends[:-1, None] + length * nodes) + (length * weights).log()
     log_beta = math.lgamma(0.5) + math.lgamma((p - 1) / 2) - math.lgamma(p / 2)
     zero, at = torch.zeros((), dtype=torch.float64), torch.tensor(kappa, dtype=torch.float64)
     log_mass = float(ratio_integral(p / 2 - 1, zero, at)) - kappa + log_beta
-    return min(0.0, float(torch.logsumexp(torch.cat(parts), 0)) - log_mass)
+    return min(0.0, float(values.flatten().logsumexp(0)) - log_mass)
 
 
 def _log_tail(above: Tensor, width: Tensor, p: int) -> Tensor:
@@ -79,23 +75,15 @@ def _log_tail(above: Tensor, width: Tensor, p: int) -> Tensor:
 
 def _breaks(above: Callable[[Tensor], Tensor], s: float, low: float, high: float) -> list[float]:
     """Find the angles at which W = 1 or W = -1 just reaches the bound."""
-    breaks = []
     grid = torch.linspace(low, high, GRID, dtype=torch.float64)
-    for sign in (1.0, -1.0):
-
-        def within(theta: Tensor, sign: float = sign) -> Tensor:
-            return above(theta) < sign * s * theta.sin()
-
-        inside = within(grid)
-        at = (inside[1:] != inside[:-1]).nonzero().squeeze(-1)
-        if not len(at):
-            continue
-        first, left, right = (a.unsqueeze(-1) for a in (inside[at], grid[at], grid[at + 1]))
-        # Twice, to full precision: if the spread of W vanishes, the integrand jumps at a break.
-        for _ in range(2):
-            left, right = enclose(lambda x, y=first: within(x) == y, left, right)
-        breaks += left.flatten().tolist()
-    return sorted(breaks)
+    widths = torch.tensor([[s], [-s]], dtype=torch.float64)
+    inside = above(grid) < widths * grid.sin()
+    which, at = (inside[:, 1:] != inside[:, :-1]).nonzero().T
+    first, left, right = (a.unsqueeze(-1) for a in (inside[which, at], grid[at], grid[at + 1]))
+    # Twice, to full precision: if the spread of W vanishes, the integrand jumps at a break.
+    for _ in range(2):
+        left, right = enclose(lambda x: (above(x) < widths[which] * x.sin()) == first, left, right)
+    return left.flatten().tolist()
 
 
 def _tanh_sinh() -> tuple[Tensor, Tensor]:
