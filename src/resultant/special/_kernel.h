@@ -5,10 +5,10 @@
    blocks of B elements, which compilers turn into vector instructions; functions without EXPORT
    compute one block. */
 
-#include <math.h>
+#include <float.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+#include <tgmath.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -22,6 +22,7 @@
 
 #define EACH _Pragma("omp simd") for (int i = 0; i < B; i++)
 #define MOST_TERMS 44
+#define ROOT_HALF (T)0.70710678118654752
 /* Factors of a product that neither overflows nor underflows, and values near one. */
 #define GROUP 4
 #define IS_NEAR(excess) ((excess) > (T)-0.5 && (excess) < 3)
@@ -77,24 +78,18 @@ INLINE void quotient(T (*c0)[B], T *at0, Table c, int n, const T *u0) {
     EACH at0[i] = sum[i] * u0[i] + c[0][i];
 }
 
-INLINE U bits(T x) {
-    U u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-INLINE T real(U u) {
-    T x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
+/* The bits of a number, and the number of bits. */
+typedef union { T x; U u; } Bits;
+INLINE U bits(T x) { return ((Bits){.x = x}).u; }
+INLINE T real(U u) { return ((Bits){.u = u}).x; }
 
 /* log(x + one) for x + one = whole > 0: the exponent k of whole, and a series in f = whole/2^k - 1,
    where whole/2^k is between sqrt(1/2) and sqrt(2). */
 INLINE T log_of(T x, T one, T whole) {
-    const U k = (bits(whole) + (ONE - ROOT_HALF)) >> DIGITS;
+    const U k = (bits(whole) + (bits(1) - bits(ROOT_HALF))) >> DIGITS;
     const T power = real((U)(2 * BIAS - k) << DIGITS); /* 2^-k */
-    const T exponent = real(k | TWO_TO_DIGITS) - (real(TWO_TO_DIGITS) + BIAS);
+    const T whole_numbers = real((U)(BIAS + DIGITS) << DIGITS); /* from where on T has no others */
+    const T exponent = real(k | bits(whole_numbers)) - (whole_numbers + BIAS);
     const T f = x * power + (one * power - 1), z = f / (2 + f);
     const T square = z * z, half = (T)0.5 * f * f;
     T series = (T)2 / (2 * LOG_TERMS + 1);
@@ -136,7 +131,7 @@ INLINE void lower_point(Lower *l, const Expansion *e, const T *y) {
     T unused[B];
     EACH {
         l->y[i] = y[i];
-        l->s[i] = SQRT(y[i] + a * a);
+        l->s[i] = sqrt(y[i] + a * a);
         const T both = 1 / (l->s[i] * (l->s[i] + a));
         l->w[i] = both * (l->s[i] + a);
         l->g[i] = both * l->s[i];
@@ -194,7 +189,7 @@ INLINE void difference(Step *t, const Expansion *e, const Lower *l, const T *y1,
     const T a = e->a;
     T w[B], g[B], u[B], bend[B], step[B], log_root[B];
     EACH {
-        const T s = SQRT(y1[i] + a * a), both = 1 / (s * (s + a)), sum = l->s[i] + s;
+        const T s = sqrt(y1[i] + a * a), both = 1 / (s * (s + a)), sum = l->s[i] + s;
         const T inverse = 1 / sum, ds = h[i] * inverse;
         t->s[i] = s;
         w[i] = (s + a) * both;

@@ -11,7 +11,7 @@ INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x, int all) {
     T y[B], s[B], w[B], g[B], u[B], e1[B], e2[B], e3[B], d1[B];
     EACH {
         y[i] = x[i] * x[i];
-        s[i] = SQRT(y[i] + a * a);
+        s[i] = sqrt(y[i] + a * a);
         w[i] = 1 / s[i];
         g[i] = 1 / (s[i] + a);
         u[i] = e->scale * w[i];
@@ -110,7 +110,7 @@ INLINE void inverse_at(T *x, const Expansion *e, const Expansion *unshifted, con
    digits. */
 INLINE void integrals(T *ratio, T *complement, const Expansion *e, const Expansion *unshifted,
                       const T *x0, const T *x1) {
-    const T corner = e->shift ? SQRT(e->large - e->nu * e->nu) : (T)INFINITY;
+    const T corner = e->shift ? sqrt(e->large - e->nu * e->nu) : (T)INFINITY;
     const int legs = above(x0, corner) || above(x1, corner) ? 2 : 1;
     EACH ratio[i] = complement[i] = 0;
     for (int leg = 0; leg < legs; leg++) {
@@ -144,13 +144,13 @@ INLINE void log_scaled(T *total, const Expansion *e, const T *x) {
     const T a = e->a;
     T s[B], u[B], at[B];
     bounded(at, x);
-    EACH s[i] = x[i] > ROOT_LARGEST ? x[i] : SQRT(at[i] * at[i] + a * a);
+    EACH s[i] = x[i] > ROOT_LARGEST ? x[i] : sqrt(at[i] * at[i] + a * a);
     EACH u[i] = e->scale / s[i];
     horner(total, e->log, e->n, u);
     EACH {
         const T part = a * (a / (s[i] + x[i])) - (T)0.5 * (log_at(s[i]) + LOG_2PI);
         const T z = a / (x[i] < 1 ? 1 : x[i]);
-        const T hyperbolic = a * log1p_at(z + z * (z / (1 + SQRT(1 + z * z))));
+        const T hyperbolic = a * log1p_at(z + z * (z / (1 + sqrt(1 + z * z))));
         const T inside = a == 0 ? 0 : a * log_at(a + s[i]) - a * log_at(x[i]);
         total[i] += part - (x[i] < 1 ? inside : hyperbolic);
     }
@@ -169,7 +169,7 @@ INLINE void log_bessel_at(T *out, const Expansion *e, const Expansion *unshifted
         integrals(out, other, e, unshifted, start, at);
         EACH {
             const T d = at[i] - x0;
-            const int near = FABS(d) < (T)0.5 * x0;
+            const int near = fabs(d) < (T)0.5 * x0;
             const T close = log1p_at(near ? d / x0 : 0);
             /* Below one no difference of logarithms cancels, and the quotient may underflow. */
             const T apart = at[i] < 1 ? log_at(at[i]) - log_x0 : log_at(at[i] < 1 ? 1 : at[i] / x0);

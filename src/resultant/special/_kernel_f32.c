@@ -6,16 +6,10 @@
 #define B 32
 #define DIGITS 23
 #define BIAS 127
-#define ONE 0x3f800000u
-#define ROOT_HALF 0x3f3504f3u
-#define TWO_TO_DIGITS 0x4b000000u
 #define LOG_TERMS 4
 #define LN2_HIGH 0x1.62e4p-1f
 #define LN2_LOW 0x1.7f7d1cp-20f
-#define SQRT sqrtf
-#define FMA fmaf
-#define FABS fabsf
-#define LARGEST 0x1.fffffep127f
+#define LARGEST FLT_MAX
 #define ROOT_LARGEST 3.2e17f /* LARGEST^(1/2.2) */
 #include "_kernel.h"
 #include "_kernel_score.h"

@@ -1,34 +1,11 @@
 /* The score and its slope, on top of `_kernel.h`. */
 
-/* The squares of `_backends.Tilt` at one block of classes, from t + rest = 1/tau. */
-typedef struct {
-    T two_kappa_t[B], gap_squared[B], t_squared[B];
-} Tilt;
-
-INLINE void tilt_of(Tilt *c, const T *kappa, const T *tau) {
-    EACH {
-        const T t = 1 / tau[i], rest = FMA(-tau[i], t, (T)1) * t;
-        const T gap = (kappa[i] - t) - rest;
-        c->two_kappa_t[i] = 2 * (kappa[i] * t + kappa[i] * rest);
-        c->gap_squared[i] = gap * gap;
-        c->t_squared[i] = t * t + 2 * t * rest;
-    }
-}
-
-/* The tilted square y1, and h = y1 - y0, both without cancellation. */
-INLINE void tilted(T *y1, T *h, const Tilt *c, const T *rho) {
-    EACH h[i] = rho[i] < -1 ? -1 : rho[i];
-    EACH h[i] = h[i] > 1 ? 1 : h[i];
-    EACH y1[i] = c->gap_squared[i] + c->two_kappa_t[i] * (1 + h[i]);
-    EACH h[i] = c->t_squared[i] + c->two_kappa_t[i] * h[i];
-}
-
 /* q and, unless null, slope of rho [rows, columns]; kappa and tau have the given steps. */
 EXPORT void EXPORTED(score)(const T *expansion, const T *rho, const T *kappa, const T *tau, T *q,
                             T *slope, int64_t rows, int64_t columns, int64_t kappa_step,
                             int64_t tau_step) {
     const Expansion e = read(expansion);
-    Tilt tilt;
+    T two_kappa_t[B], gap_squared[B], t_squared[B]; /* the squares of `_backends.Tilt` */
     Lower lower;
     Step step;
     for (int64_t first = 0; first < columns; first += B) {
@@ -36,12 +13,24 @@ EXPORT void EXPORTED(score)(const T *expansion, const T *rho, const T *kappa, co
         const int64_t count = columns - first;
         if (!first || kappa_step || tau_step) {
             const T *kappas = block(other, kappa + kappa_step * first, kappa_step, count);
-            tilt_of(&tilt, kappas, block(room, tau + tau_step * first, tau_step, count));
+            const T *taus = block(room, tau + tau_step * first, tau_step, count);
+            EACH {
+                const T t = 1 / taus[i], rest = fma(-taus[i], t, (T)1) * t; /* 1/tau - t */
+                const T gap = (kappas[i] - t) - rest;
+                two_kappa_t[i] = 2 * (kappas[i] * t + kappas[i] * rest);
+                gap_squared[i] = gap * gap;
+                t_squared[i] = t * t + 2 * t * rest;
+            }
             EACH y0[i] = kappas[i] * kappas[i];
             lower_point(&lower, &e, y0);
         }
         for (int64_t at = first; at < rows * columns; at += columns) {
-            tilted(y1, h, &tilt, block(room, rho + at, 1, count));
+            const T *cosine = block(room, rho + at, 1, count);
+            EACH h[i] = cosine[i] < -1 ? -1 : cosine[i];
+            EACH h[i] = h[i] > 1 ? 1 : h[i];
+            /* The tilted square, and its difference to y0, both without cancellation. */
+            EACH y1[i] = gap_squared[i] + two_kappa_t[i] * (1 + h[i]);
+            EACH h[i] = t_squared[i] + two_kappa_t[i] * h[i];
             difference(&step, &e, &lower, y1, h, slope != NULL);
             /* ds - a log(1 + x) in two parts: a factor a would scale an underflow of x. */
             EACH {
@@ -50,7 +39,7 @@ EXPORT void EXPORTED(score)(const T *expansion, const T *rho, const T *kappa, co
             }
             store(q + at, result, count);
             if (!slope) continue;
-            EACH result[i] = (T)0.5 * tilt.two_kappa_t[i] * step.r[i];
+            EACH result[i] = (T)0.5 * two_kappa_t[i] * step.r[i];
             store(slope + at, result, count);
         }
     }
