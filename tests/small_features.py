@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,14 +21,18 @@ NAMES = ("<script>alert(1)</script>", "a & b", '"quoted"', "$x^$", "five", "six"
 
 
 def small_features(
-    seed: int = 0, dim: int = DIM, noise: float = 1.2, names: tuple[str, ...] = ("projection",)
+    seed: int = 0,
+    dim: int = DIM,
+    noise: float = 1.2,
+    names: tuple[str, ...] = ("projection",),
+    sizes: Sequence[int] = COUNTS,
 ) -> dict[str, Tensor]:
-    """Six classes in a long tail, wider towards its end, and twenty held-out rows of each."""
+    """Classes in a long tail, wider towards its end, and twenty held-out rows of each."""
     generator = torch.Generator().manual_seed(seed)
     arrays = {}
-    centres = functional.normalize(torch.randn(len(COUNTS), dim, generator=generator), dim=1)
-    for split, counts in (("train", COUNTS), ("test", (HELD_OUT,) * len(COUNTS))):
-        y = torch.arange(len(COUNTS)).repeat_interleave(torch.tensor(counts))
+    centres = functional.normalize(torch.randn(len(sizes), dim, generator=generator), dim=1)
+    for split, counts in (("train", sizes), ("test", len(sizes) * [HELD_OUT])):
+        y = torch.arange(len(sizes)).repeat_interleave(torch.tensor(counts))
         width = 2 * noise * (1 + 0.1 * y[:, None]) / dim**0.5
         arrays[f"{split}/labels"] = y
         for name in names:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import torch
 
 from browser import CHROMIUM, Browser
 from resultant.analysis.analyze import Settings, analyze_sets
@@ -15,8 +14,9 @@ from resultant.analysis.data import feature_sets
 from resultant.analysis.result import AnalysisResult, Caution, Difference, RowTable, SetComparison
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
+from small_features import small_features
 
-CLASSES, DIM, HELD_OUT = 12, 16, 20
+CLASSES = 12
 # A name that must not become HTML or a script.
 HOSTILE = "</script><b>&\"'class 1"
 
@@ -24,15 +24,8 @@ HOSTILE = "</script><b>&\"'class 1"
 @pytest.fixture(scope="session")
 def result() -> AnalysisResult:
     """Twelve classes in a long tail, with all parts of a page."""
-    generator = torch.Generator().manual_seed(0)
-    mu = torch.randn(CLASSES, DIM, generator=generator)
     counts = [max(3, round(200 * 0.01 ** (c / (CLASSES - 1)))) for c in range(CLASSES)]
-    arrays = {}
-    for split, rows in (("train", counts), ("test", CLASSES * [HELD_OUT])):
-        y = torch.arange(CLASSES).repeat_interleave(torch.tensor(rows))
-        noise = torch.randn(len(y), DIM, generator=generator)
-        arrays[f"{split}/encoder"] = mu[y] + (0.9 + y[:, None] / CLASSES) * noise
-        arrays[f"{split}/labels"] = y
+    arrays = small_features(dim=16, noise=0.5, names=("encoder",), sizes=counts)
     names = [HOSTILE, *(f"class {c + 1}" for c in range(1, CLASSES))]
     store = FeatureStore("store.npz", arrays, {"num_classes": CLASSES, "class_names": names})
     sets = feature_sets(prepare(store), "store.npz")
