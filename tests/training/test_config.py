@@ -46,14 +46,12 @@ def test_schedules() -> None:
     config = preset("cifar-controlled")
     expected = [0.15 * (1 + math.cos(math.pi * epoch / 200)) for epoch in range(200)]
     assert [config.rate(epoch) for epoch in range(200)] == pytest.approx(expected, rel=1e-14)
-    assert config.rate(0) == 0.3 and config.rate(100) == pytest.approx(0.15)
     for warmup in (0, 5):
         config = preset("imagenet-lt", warmup=warmup)
         for epoch in range(warmup, 90):
             part = (epoch - warmup + 1) / (90 - warmup + 1)
             expected = 0.05 * (1 + math.cos(math.pi * part))
             assert config.rate(epoch) == pytest.approx(expected, rel=1e-13)
-        assert 0 < config.rate(89) < 1e-4
         rates = [config.rate(epoch) for epoch in range(warmup)]
         assert rates == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1][:warmup])
     config = preset("cifar-official")

@@ -24,13 +24,10 @@ from resultant.features.store import FeatureStore
 from resultant.images.indexable import open_indexable
 from resultant.images.longtail import long_tail_indices
 from resultant.images.opening import open_images
-from resultant.images.photo_views import contrastive_view
 from resultant.images.source import ImageSplits
-from resultant.images.store import open_store
 from resultant.networks.stacked_resnet import StackedResNet32
-from resultant.networks.timm_encoder import EvaluationView
 from resultant.training import evaluation
-from resultant.training.checkpoints import load_network, save_run
+from resultant.training.checkpoints import load_network
 from resultant.training.cifar import train_cifar
 from resultant.training.config import ProbeConfig, Run, preset
 from resultant.training.evaluation import evaluate, frozen_accuracy, frozen_predictions
@@ -38,9 +35,7 @@ from resultant.training.extract import extract
 from resultant.training.image_sets import train_images
 from resultant.training.inference import outputs
 from resultant.training.job import Job, Trained
-from resultant.training.photo_batches import PhotoBatches
 from resultant.training.probe import linear_probes, main_encoder
-from resultant.training.stack import Stack
 from tiny_cifar import config as tiny_config
 from tiny_cifar import tiny_cifar
 
@@ -264,18 +259,11 @@ def test_frozen_rules_differ() -> None:
         assert len(set(accuracies.values())) >= 3
 
 
-CPU = torch.device("cpu")
-
-
-def untrained(data: ImageSplits, out: Path) -> Trained:
-    config = preset("images", mean=(0.5,) * 3, std=(0.5,) * 3, **SMALL)
-    store = open_store(data.train, out / "store", EvaluationView(32).short_side, workers=0)
-    batches = PhotoBatches(
-        *(data.train, lambda: store, [contrastive_view(32)] * 2, 0, 4),
-        *(config.channels, torch.float32, CPU),
-    )
-    stack = Stack(config, (Run(),), batches, data.counts, CPU)
-    return Trained(Job(config, stack.runs, out), [stack], {}, 1.0, 0.0, 0)
+def train_once(data: ImageSplits, out: Path) -> Trained:
+    """Train a small network on images for an epoch of few steps."""
+    settings: dict[str, Any] = SMALL | {"batch_size": 4, "epochs": 1}
+    config = preset("images", mean=(0.5,) * 3, std=(0.5,) * 3, **settings)
+    return train_images(Job(config, (Run(),), out), data, workers=0)
 
 
 @pytest.fixture
@@ -289,13 +277,9 @@ def data(tmp_path: Path) -> ImageSplits:
 
 @pytest.mark.slow
 def test_val_chooses_and_test_judges(data: ImageSplits, tmp_path: Path) -> None:
-    trained = untrained(data, tmp_path / "job")
-    (record,) = evaluate(trained, data, PROBES, workers=0)
-    (stack,) = trained.stacks
-    path = tmp_path / "run.safetensors"
-    save_run(path, stack, 0, data.class_names)
-    out = tmp_path / "x.safetensors"
-    extract(load_network(path), data, out, dtype="float32", workers=0)
+    (record,) = evaluate(train_once(data, tmp_path), data, PROBES, workers=0)
+    network, out = load_network(tmp_path / "native-seed0.safetensors"), tmp_path / "x.safetensors"
+    extract(network, data, out, dtype="float32", workers=0)
     store = FeatureStore.open(out)
     assert record["classifier"] == pytest.approx(store.metadata["classifier"])
     y = {split: store[f"{split}/labels"] for split in ("train", "val", "test")}
@@ -316,13 +300,12 @@ def test_val_chooses_and_test_judges(data: ImageSplits, tmp_path: Path) -> None:
         assert on_val == pytest.approx(best, abs=1 / 15)
         probes = {}
         for factor in evaluation.RATES:
-            rate = factor * PROBES.learning_rate
-            config = ProbeConfig(epochs=3, batch_size=8, learning_rate=rate)
+            config = replace(PROBES, learning_rate=factor * PROBES.learning_rate)
             accuracy = [
                 linear_probes([x["train"]], y["train"], [x[split]], y[split], 3, config).accuracy
                 for split in ("val", "test")
             ]
-            probes[rate] = [float(a) for a in accuracy]
+            probes[config.learning_rate] = [float(a) for a in accuracy]
         probe = record["probes"]["long_tail"][space]
         on_val, on_test = probes[probe["learning_rate"]]
         assert on_val >= max(a for a, _ in probes.values()) - 1 / 15
@@ -331,13 +314,13 @@ def test_val_chooses_and_test_judges(data: ImageSplits, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_one_held_out_split_chooses_nothing(data: ImageSplits, tmp_path: Path) -> None:
-    alone = ImageSplits(data.train, val=data.val)
-    (record,) = evaluate(untrained(data, tmp_path), alone, PROBES, workers=0)
+    trained, alone = train_once(data, tmp_path), ImageSplits(data.train, val=data.val)
+    (record,) = evaluate(trained, alone, PROBES, workers=0)
     assert record["held_out"] == "val" and "chosen" not in record
     assert record["probes"]["long_tail"]["encoder"]["learning_rate"] == PROBES.learning_rate
     assert record["frozen"]["encoder"]["proco"].keys() == set(REALIZATIONS)
     with pytest.raises(ValueError, match="to evaluate on, got only training images"):
-        evaluate(untrained(data, tmp_path), ImageSplits(data.train), PROBES)
+        evaluate(trained, ImageSplits(data.train), PROBES)
 
 
 @pytest.mark.slow
@@ -345,7 +328,7 @@ def test_a_long_tailed_subset_has_two_pools(data: ImageSplits, tmp_path: Path) -
     """The features of the subset are those of its images among all."""
     rows = [3, 30, 1, 9, 34, 25]
     subset = replace(data, train=data.train.select(rows), balanced=data.train)
-    trained = untrained(subset, tmp_path)
+    trained = train_once(subset, tmp_path)
     features = evaluation.network_features(trained, subset, workers=0)
     assert features.balanced is not None and len(features.balanced.labels) == len(data.train)
     alone = evaluation.network_features(trained, replace(subset, balanced=None), workers=0).train
@@ -362,7 +345,6 @@ def test_any_indexable_trains(tmp_path: Path) -> None:
     items = [(np.array(photo(i, (40, 34))), i % 2) for i in range(8)]
     source = open_indexable(items, class_names=["cat", "dog"])
     splits = ImageSplits(source, test=open_indexable(items[:4], class_names=["cat", "dog"]))
-    config = preset("images", mean=(0.5,) * 3, std=(0.5,) * 3, **SMALL)
-    trained = train_images(Job(config, (Run(),), tmp_path), splits, workers=0)
+    trained = train_once(splits, tmp_path)
     assert trained.job.class_names == ("cat", "dog")
     assert np.isfinite(trained.metrics["native-seed0"]["loss"])
