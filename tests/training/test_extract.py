@@ -16,17 +16,17 @@ from proco_alike import C, converted, full_size
 from resultant._core import tensor_files
 from resultant._core.network_files import CHECKPOINT
 from resultant.features.store import FeatureStore
-from resultant.images.cifar import Cifar
 from resultant.images.longtail import long_tail_indices
 from resultant.images.photo_views import normalize
 from resultant.images.source import ImageSplits
 from resultant.networks.stacked_resnet import StackedResNet32, patches
-from resultant.training.checkpoints import load_network, save_run
+from resultant.training.checkpoints import load_network
 from resultant.training.config import Run, preset
 from resultant.training.extract import extract, keep_split, load_data, timm_network
+from resultant.training.image_sets import train_images
 from resultant.training.inference import network_outputs, outputs
+from resultant.training.job import Job
 from resultant.training.probe import accuracies
-from resultant.training.stack import Stack
 from tiny_cifar import DATA, TWO, tiny_cifar
 
 
@@ -75,11 +75,10 @@ def test_features_of_images(tmp_path: Path) -> None:
 
     write_images(tmp_path)
     listed, out = open_listed(tmp_path), tmp_path / "x.safetensors"
-    config, batches = preset("images", **SMALL), cast(Any, None)
-    stack = Stack(config, (Run(seed=2),), batches, listed.counts, torch.device("cpu"))
-    save_run(tmp_path / "run.safetensors", stack, 0, listed.class_names)
+    job = Job(preset("images", **SMALL), (Run(seed=2),), tmp_path)
+    (stack,) = train_images(job, listed, workers=0).stacks
     images = ImageSplits(listed.train, val=listed.train.select([0, 9, 3]), test=listed.test)
-    loaded = load_network(tmp_path / "run.safetensors")
+    loaded = load_network(tmp_path / "native-seed2.safetensors")
     assert loaded.class_names == images.class_names == ("0", "1", "2", "3")
     extract(loaded, images, out, dtype="float32", workers=0)
     store = FeatureStore.open(out)
@@ -103,10 +102,9 @@ def test_features_of_images(tmp_path: Path) -> None:
     again = FeatureStore.open(out)
     assert again.metadata["held_out"] == "val" and again["val/labels"].tolist() == [0, 1, 0]
     assert "test/labels" not in again
-    arguments: list[dict[str, Any]] = [{"balanced": True}, {"imbalance": 2.0}]
-    for wrong in arguments:
+    for wrong in (partial(extract, balanced=True), partial(extract, imbalance=2.0)):
         with pytest.raises(ValueError, match="only for CIFAR, got images"):
-            extract(loaded, images, out, **wrong)
+            wrong(loaded, images, out)
     with pytest.raises(ValueError, match="expected images of images, got those of cifar10"):
         extract(loaded, DATA, out)
     (tmp_path / "names.txt").write_text("0\n1\ntwo\n3\n")
@@ -168,15 +166,14 @@ def test_features_beyond_float16(
 
 def test_refused(finished: Path, tmp_path: Path) -> None:
     loaded, path = load_network(finished / f"{TWO[0].name}.safetensors"), tmp_path / "x.safetensors"
-    other = replace(DATA, dataset="cifar100")
-    wrong: list[tuple[Cifar, Any, dict[str, Any], str]] = [
-        (DATA, "x.npz", {}, r"ends in \.safetensors, got x.npz"),
-        (DATA, path, {"dtype": "int8"}, "float16 or float32, got 'int8'"),
-        (other, path, {}, "expected images of cifar10, got those of cifar100"),
-    ]
-    for data, out, options, message in wrong:
+    other, dtype = replace(DATA, dataset="cifar100"), cast(Any, "int8")
+    for wrong, message in (
+        (partial(extract, loaded, DATA, "x.npz"), r"ends in \.safetensors, got x.npz"),
+        (partial(extract, loaded, DATA, path, dtype=dtype), "float16 or float32, got 'int8'"),
+        (partial(extract, loaded, other, path), "expected images of cifar10, got those of cifar1"),
+    ):
         with pytest.raises(ValueError, match=message):
-            extract(loaded, data, out, **options)
+            wrong()
     with pytest.raises(FileNotFoundError, match=r"no file at .*nowhere"):
         load_network(tmp_path / "nowhere")
 
