@@ -133,7 +133,7 @@ class TestPathwiseGradient:
             mode, sd = bulk(p, kappa)
             theta = [mode + z * sd for z in (-6.0, -1.5, 0.1, 1.0, 6.0)]
             theta = [t for t in theta if 0 < t < math.pi]
-            got = angle.velocity(p, double(kappa), torch.tensor(theta, dtype=torch.float64))
+            got = angle.velocity(double(kappa), torch.tensor(theta, dtype=torch.float64), p)
             for t, v in zip(theta, got.tolist(), strict=True):
                 assert v == pytest.approx(velocity_by_quadrature(p, kappa, t), rel=2e-13, abs=0)
 
@@ -141,7 +141,7 @@ class TestPathwiseGradient:
     def test_velocity_at_the_ends(self, p: int) -> None:
         theta = double(0.0, 1e-160, 1e-12, math.pi - 1e-12, math.pi)
         for kappa in (0.0, 1.0, 1e6):
-            v = angle.velocity(p, double(kappa), theta)
+            v = angle.velocity(double(kappa), theta, p)
             assert v.isfinite().all() and (v <= 0).all()
 
 

@@ -35,7 +35,7 @@ def test_second_derivative_of_an_angle(p: int) -> None:
 
     theta, speed = drawn_angle(kappa), func.grad(drawn_angle)(kappa)
     step = 1e-5
-    ahead, behind = (velocity(p, kappa + h, theta + h * speed) for h in (step, -step))
+    ahead, behind = (velocity(kappa + h, theta + h * speed, p) for h in (step, -step))
     change = func.jvp(func.grad(drawn_angle), (kappa,), (torch.ones_like(kappa),))[1]
     torch.testing.assert_close(change, (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-9)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,8 +12,8 @@ from resultant._core import validation
 from resultant._core.autograd import is_traced
 from resultant._core.device import kernel_module
 from resultant.special import compiled
-from resultant.special.debye import expansion
-from resultant.special.differences import phi_difference, two_reciprocal
+from resultant.special.debye import expansion, two_product
+from resultant.special.differences import phi_difference
 
 
 def evaluate(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:
@@ -26,12 +27,7 @@ def evaluate(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tu
 
 
 def by_rows(
-    kernel: Callable[..., tuple[Tensor, ...]],
-    rho: Tensor,
-    kappa: Tensor,
-    tau: Tensor,
-    p: int,
-    slope: bool,
+    kernel: Callable[..., Any], rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool
 ) -> tuple[Tensor, ...]:
     """Call a kernel on rho [rows, classes], kappa and tau, each [classes] or one element, where rho
     may have any shape; return results in the broadcast shape."""
@@ -64,8 +60,9 @@ class Tilt:
     and their difference h, without cancellation."""
 
     def __init__(self, rho: Tensor, kappa: Tensor, tau: Tensor) -> None:
-        self.rho, self.y0 = rho.clamp(-1, 1), kappa * kappa
-        self.t, self.t_rest = two_reciprocal(tau)  # 1/tau and its rounding error
+        self.rho, self.y0, self.t = rho.clamp(-1, 1), kappa * kappa, 1 / tau
+        product, lost = two_product(tau, self.t)
+        self.t_rest = ((1 - product) - lost) * self.t  # 1/tau - t, to the precision of t
         self.two_kappa_t = 2 * (kappa * self.t + kappa * self.t_rest)
         self.t_squared = self.t * self.t + 2 * self.t * self.t_rest
         gap = (kappa - self.t) - self.t_rest

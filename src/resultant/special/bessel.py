@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 
 from resultant._core import validation
+from resultant._core.autograd import Function
 from resultant._core.validation import Number, as_dtype
 from resultant.special import ratio
 
@@ -33,8 +33,7 @@ def log_bessel_i(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         >>> round(float(log_bessel_i(0.5, 2.0)), 6)  # log(sqrt(2/(pi x)) sinh x) at x = 2
         0.716002
     """
-    nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return as_dtype(ratio.log_i(nu, x), dtype)
+    return _evaluate(ratio.log_i, nu, validate_args, x=x)
 
 
 def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -53,8 +52,7 @@ def log_bessel_ie(nu: Number, x: Number, *, validate_args: bool | None = None) -
         >>> round(float(log_bessel_ie(0.5, 1e9)), 6)  # log(1/(2 pi x))/2 at a large x
         -11.280571
     """
-    nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return as_dtype(ratio.log_ie(nu, x), dtype)
+    return _evaluate(ratio.log_ie, nu, validate_args, x=x)
 
 
 def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -72,8 +70,7 @@ def bessel_ratio(nu: Number, x: Number, *, validate_args: bool | None = None) ->
         >>> round(float(bessel_ratio(0.5, 2.0)), 6)  # coth(x) - 1/x at x = 2
         0.537315
     """
-    nu, (x,), dtype = _arguments(nu, validate_args, x=x)
-    return as_dtype(ratio.ratio(nu, x, 0), dtype)
+    return _evaluate(ratio.ratio, nu, validate_args, x=x)
 
 
 def bessel_ratio_inverse(
@@ -103,13 +100,11 @@ def bessel_ratio_inverse(
         1.0
     """
     if r is not None and complement is None:
-        nu, (r,), dtype = _arguments(nu, validate_args, 1.0, r=r)
-        return as_dtype(ratio.ratio_inverse(nu, r), dtype)
+        return _evaluate(ratio.ratio_inverse, nu, validate_args, 1.0, r=r)
     if complement is None or r is not None:
         got = "neither" if r is None else "both"
         raise ValueError(f"expected one of r and complement, got {got}")
-    nu, (gap,), dtype = _arguments(nu, validate_args, 1.0, complement=complement)
-    return as_dtype(ratio.complement_inverse(nu, gap), dtype)
+    return _evaluate(ratio.complement_inverse, nu, validate_args, 1.0, complement=complement)
 
 
 def bessel_ratio_integral(
@@ -131,14 +126,13 @@ def bessel_ratio_integral(
         >>> round(float(bessel_ratio_integral(0.5, 1.0, 2.0)), 6)  # log(sinh(2)/2) - log(sinh(1))
         0.433781
     """
-    nu, (lower, upper), dtype = _arguments(nu, validate_args, lower=lower, upper=upper)
-    return as_dtype(ratio.ratio_integral(nu, lower, upper), dtype)
+    return _evaluate(ratio.ratio_integral, nu, validate_args, lower=lower, upper=upper)
 
 
-def _arguments(
-    nu: Number, validate: bool | None, high: float = math.inf, **named: Number
-) -> tuple[Number, list[Tensor], torch.dtype]:
-    """Return the order, the arguments in [0, high] as tensors, and the dtype of the result."""
+def _evaluate(
+    function: Function, nu: Number, validate: bool | None, high: float = math.inf, **named: Number
+) -> Tensor:
+    """Validate the order and the arguments, each in [0, high], and call the function of `ratio`."""
     nu = validation.order(nu)
     orders = {"nu": nu} if isinstance(nu, Tensor) else {}
     values, dtype = validation.tensors(**orders, **named)
@@ -148,4 +142,4 @@ def _arguments(
     if not orders or validation.should_validate(validate, nu, *values):
         validation.require_within("nu", nu, 0.0, most, ">= 0 and finite", compute)
     validation.require_from_zero(validate, high, **dict(zip(named, values, strict=True)))
-    return nu, values, dtype
+    return as_dtype(function(nu, *values), dtype)

@@ -232,6 +232,5 @@ def _halves(a: Tensor) -> tuple[Tensor, Tensor]:
 def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return ``(p, e)``: the rounded product ``p``, and ``p + e`` the exact product."""
     p = a * b
-    a1, a2 = _halves(a)
-    b1, b2 = _halves(b)
+    (a1, a2), (b1, b2) = _halves(a), _halves(b)
     return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2

@@ -296,13 +296,6 @@ def bregman(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
     return torch.where(near, close, torch.where(at.complement > 0.5, low, high))
 
 
-def two_reciprocal(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``(r, e)``: the rounded ``1/a``, and ``r + e`` exact to twice the precision."""
-    r = 1 / a
-    p, e = debye.two_product(a, r)
-    return r, ((1 - p) - e) * r
-
-
 def log1p_minus(x: Tensor) -> Tensor:
     """Compute ``log(1 + x) - x``, of second order in x."""
     z = x / (2 + x)

@@ -46,7 +46,7 @@ def _second(nu: Number, x: Tensor) -> Tensor:
 _derivatives = _ratio, _first, by_kernel("second")(_second)
 
 
-def ratio(nu: Number, x: Tensor, derivative: int) -> Tensor:
+def ratio(nu: Number, x: Tensor, derivative: int = 0) -> Tensor:
     """Compute the n-th derivative of R_nu in x, n = 0, 1 or 2."""
     if derivative == 2 and not is_constant(x):
         return _second(nu, x)  # an expression that torch differentiates

@@ -23,60 +23,48 @@ def angle(kappa: Tensor, p: int, generator: torch.Generator | None = None) -> Te
     ``torch.func.vmap`` its argument ``randomness`` is obeyed."""
     fixed = kappa.detach()
     if not (torch.compiler.is_compiling() or is_mapped()):
-        return _move(kappa, sample_angle(p, fixed.reshape(-1), generator).reshape(kappa.shape), p)
+        return _move(kappa, sample_angle(p, fixed, generator), p)
     # A batch of seeds makes a batch of angles, and vmap raises where it forbids draws.
     seed = torch.randint(2**62, (), device=kappa.device, generator=generator)
-    return _move(kappa, torch.ops.resultant.sample_angle(fixed, seed, p), p)
+    return _move(kappa, _seeded(fixed, seed, p), p)
 
 
 # One operation to torch.compile, to torch.func and in exported programs.
-_OPERATORS = torch.library.Library("resultant", "FRAGMENT")
-_OPERATORS.define("sample_angle(Tensor kappa, Tensor seed, int p) -> Tensor")
-torch.library.register_fake(
-    "resultant::sample_angle", lambda kappa, *_: kappa.new_empty(kappa.shape), lib=_OPERATORS
-)
-
-
-@torch.library.impl(_OPERATORS, "sample_angle", "CompositeExplicitAutograd")
+@torch.library.custom_op("resultant::sample_angle", mutates_args=())
 def _seeded(kappa: Tensor, seed: Tensor, p: int) -> Tensor:
     generator = torch.Generator(kappa.device).manual_seed(int(seed))
-    return sample_angle(p, kappa.reshape(-1), generator).reshape(kappa.shape)
+    return sample_angle(p, kappa, generator)
 
 
+_seeded.register_fake(lambda kappa, *_: kappa.new_empty(kappa.shape))
+
+
+@_seeded.register_vmap
 def _batch(
     info: Any, in_dims: tuple[int | None, ...], kappa: Tensor, seed: Tensor, p: int
 ) -> tuple[Tensor, int]:
-    sample, (batch, seeds, _) = torch.ops.resultant.sample_angle, in_dims
-    rows = (
-        kappa.movedim(batch, 0)
-        if batch is not None
-        else kappa.expand(info.batch_size, *kappa.shape)
-    )
+    batch, seeds, _ = in_dims
+    whole = info.batch_size, *kappa.shape
+    rows = kappa.expand(whole) if batch is None else kappa.movedim(batch, 0)
     if seeds is not None:
-        return sample(rows, seed.select(seeds, 0), p), 0
-    return torch.stack([sample(row, seed, p) for row in rows]), 0
+        return _seeded(rows, seed.select(seeds, 0), p), 0
+    return torch.stack([_seeded(row, seed, p) for row in rows]), 0
 
 
-torch.library.register_vmap("resultant::sample_angle", _batch, lib=_OPERATORS)
-
-
-_velocity = opaque(lambda kappa, theta, p: velocity(p, kappa, theta))
-
-
-@elementwise(lambda k, theta, p: _velocity(k, _move(k, theta, p), p), None, None)  # type: ignore[misc]
+@elementwise(lambda k, theta, p: velocity(k, _move(k, theta, p), p), None, None)  # type: ignore[misc]
 def _move(kappa: Tensor, theta: Tensor, p: int) -> Tensor:
     """Return a sample theta, which moves with kappa."""
     return theta.clone()
 
 
 def sample_angle(p: int, kappa: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    r"""Sample angles [n] for kappa [n], by the rejection of Ulrich (1984) and Wood (1994).
+    r"""Sample an angle for each kappa, by the rejection of Ulrich (1984) and Wood (1994).
 
     With G a ratio of two Gamma((p-1)/2) variates, their proposal is
     :math:`\tan^2(\theta/2) = bG`, and since :math:`4\kappa b = (p-1)(1-b^2)` it is accepted with
     log probability :math:`(p-1)[s + \log(1-s)]`, :math:`s = (1-b)(1-G)/(2+2bG)`.
     """
-    b = (p - 1) / (2 * kappa + (4 * kappa * kappa + (p - 1) ** 2).sqrt())
+    b = (p - 1) / (2 * kappa + (4 * kappa * kappa + (p - 1) ** 2).sqrt()).flatten()
     square = torch.empty_like(b)  # tan^2(theta/2)
     waiting = torch.arange(len(b), device=b.device)
     while len(waiting):
@@ -89,10 +77,11 @@ def sample_angle(p: int, kappa: Tensor, generator: torch.Generator | None = None
         accepted = ~((p - 1) * log1p_minus(-s) < uniform.log())
         square[waiting] = scale * G
         waiting = waiting[~accepted]
-    return 2 * square.sqrt().atan()
+    return 2 * square.sqrt().atan().reshape(kappa.shape)
 
 
-def velocity(p: int, kappa: Tensor, theta: Tensor) -> Tensor:
+@opaque
+def velocity(kappa: Tensor, theta: Tensor, p: int) -> Tensor:
     r"""The derivative of a sample in the concentration, in float64:
 
     .. math:: \frac{\partial\theta}{\partial\kappa}
