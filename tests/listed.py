@@ -32,17 +32,6 @@ def open_listed(root: Path) -> ImageSplits:
     return open_dataset(preset("images"), root, **lists)
 
 
-def image_files(folder: Path, number: int, size: tuple[int, int] = (40, 30)) -> list[str]:
-    """Write smooth images in folders of three classes; return their paths below ``folder``."""
-    rng = np.random.default_rng(8)
-    names = [f"n{i % 3}/image {i}.png" for i in range(number)]
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        smooth = Image.fromarray(rng.integers(0, 256, (5, 5, 3), dtype=np.uint8))
-        smooth.resize(size).save(folder / name)
-    return names
-
-
 def write_images(root: Path) -> None:
     """Write images 64 x 64, noise on a colour per class, and the lists of the three splits."""
     generator = np.random.default_rng(5)

@@ -84,11 +84,11 @@ class PlainNetwork(nn.Module):
         h = self.encoder(x)
         return h, F.normalize(self.head(h), dim=-1), self.fc(h)
 
-    def named(self) -> dict[str, Tensor]:
+    def named(self, keep_vars: bool = False) -> dict[str, Tensor]:
         """The tensors under the names of this package, batch counters aside."""
         names = {"head": "projector", "fc": "classifier", "encoder": "encoder"}
         result = {}
-        for name, a in self.state_dict().items():
+        for name, a in self.state_dict(keep_vars=keep_vars).items():
             first, _, rest = name.partition(".")
             if not rest.endswith("num_batches_tracked"):
                 result[f"{names[first]}.{rest}"] = a

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from images.photos import counts, photo, photo_bytes, same, write_folder, write_parquet
-from listed import image_files
 from resultant.images.decode import ImageError
 from resultant.images.files import read_list
 from resultant.images.opening import open_images, read_class_names
@@ -194,7 +193,8 @@ def write_lines(path: Path, lines: list[str]) -> Path:
 
 
 def test_list_of_numbers(tmp_path: Path) -> None:
-    names = image_files(tmp_path, 7)
+    write_folder(tmp_path, {"n 0": 3, "n 1": 2, "n 2": 2})
+    names = [f"n {i % 3}/{i // 3}.png" for i in range(7)]
     path = write_lines(tmp_path / "list.txt", [f"{n} {i % 3}" for i, n in enumerate(names)] + [""])
     splits = open_images(tmp_path, train_list=path, test_list=path)
     assert splits.train.labels.tolist() == [0, 1, 2, 0, 1, 2, 0]

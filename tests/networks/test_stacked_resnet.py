@@ -73,9 +73,7 @@ def test_equals_the_plain_networks(groups: int, size: tuple[int, int], training:
         torch.autograd.backward(expected, [w[run] for w in weights])
         for a, b in zip(outputs, expected, strict=True):
             assert close(a[run], b)
-        state = network.state_dict(keep_vars=True)
-        values = [a for name, a in state.items() if not name.endswith("num_batches_tracked")]
-        for name, p in zip(network.named(), values, strict=True):
+        for name, p in network.named(keep_vars=True).items():
             gradient = gradients.get(name)
             assert (gradient is None) == name.endswith(("running_mean", "running_var"))
             ours = stack.state_dict()[name] if gradient is None else gradient

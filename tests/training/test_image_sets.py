@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +30,7 @@ from resultant.training.batches import require_batches
 from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.image_sets import open_dataset, resolved, train_images
 from resultant.training.job import Job
+from resultant.training.records import read_lines
 from resultant.training.stack import Stack
 from tiny_cifar import metrics, stop_after
 
@@ -249,14 +249,13 @@ def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
     assert errors.count("continues after epoch 1/2") == 1
     assert errors.count("epoch 2/2") == 1 and output.count("records: ") == 1
     check(tmp_path / RUN.name, RUN.name, expected(config(), data, 2), data)
-    (line,) = (tmp_path / "records.jsonl").read_text().splitlines()
-    record = json.loads(line)
+    (record,) = read_lines(tmp_path / "records.jsonl")
     assert record["run"] == RUN.name and record["train_images"] == sum(SIZES["train"])
     # The processes share the images of the evaluation; one process has the same results.
     assert main(call) == 0
-    (line,) = (tmp_path / "records.jsonl").read_text().splitlines()
+    (alone,) = read_lines(tmp_path / "records.jsonl")
     for name in ("classifier", "probes", "frozen"):
-        assert json.loads(line)[name] == record[name]
+        assert alone[name] == record[name]
 
 
 @pytest.mark.slow
