@@ -99,9 +99,10 @@ PUBLIC = [(room, n) for room in resultant._FOLDERS for n in getattr(resultant, r
 
 @pytest.mark.parametrize(("folder", "name"), PUBLIC)
 def test_public_name(folder: str, name: str) -> None:
-    """A public name leaves its folder and is defined there."""
+    """A public name leaves its folder, has a docstring of its own, and is defined in the folder."""
     value = getattr(resultant, name)
     assert value is getattr(sys.modules[f"resultant.{folder}"], name)
+    assert value.__doc__, f"resultant.{name} has no docstring"
     module = getattr(value, "__module__", None)
     assert module in (None, "typing") or module.startswith(f"resultant.{folder}.")
 
