@@ -1,4 +1,4 @@
-"""A labelled sample of four classes of unequal size and spread."""
+"""Labelled samples: of unequal classes, of correlated columns, of opposite components."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import numpy as np
 P = 6
 
 
-def sample(n: int = 60, seed: int = 0, p: int = P) -> tuple[np.ndarray, np.ndarray]:
+def sample(n: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of any length, of four classes of unequal size and spread."""
     rng = np.random.default_rng(seed)
     y = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
     y[:20] = np.arange(20) % 4
-    noise = 0.5 * (1 + y[:, None]) / 2 * rng.normal(size=(n, p))
-    return np.random.default_rng(7).normal(size=(4, p))[y] + noise, y
+    noise = 0.5 * (1 + y[:, None]) / 2 * rng.normal(size=(n, P))
+    X = np.random.default_rng(7).normal(size=(4, P))[y] + noise
+    return X * rng.uniform(0.1, 10, size=(n, 1)), y
 
 
 def correlated(n: int = 90, seed: int = 0, p: int = 20) -> tuple[np.ndarray, np.ndarray]:

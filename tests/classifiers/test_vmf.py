@@ -12,11 +12,12 @@ import torch
 from scipy.sparse import csr_array
 from scipy.stats import vonmises_fisher
 from sklearn import base
+from sklearn.preprocessing import normalize as unit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import frozen_data
 import resultant
-from classifiers import labelled
+from classifiers.labelled import P, sample
 from resultant._core import memory
 from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, Rule
@@ -28,7 +29,7 @@ from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
 from resultant.features.store import FeatureStore
 
 clone: Any = base.clone
-P, TAU = 5, 0.2
+TAU = 0.2
 CIFAR = Path(resultant.__file__).parent / "resources" / "cifar100-lt-if100.safetensors"
 BOTH = [VMFClassifier(), CosinePrototypeClassifier()]
 WHITENED = [clone(c).set_params(whiten="within", shrinkage=0.3) for c in BOTH]
@@ -41,17 +42,7 @@ OTHERS = [
 ]
 
 
-def sample(n: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of any length."""
-    X, y = labelled.sample(n, seed, P)
-    return X * np.random.default_rng(seed).uniform(0.1, 10, size=(n, 1)), y
-
-
 (X, Y), (Q, _) = sample(), sample(20, seed=1)
-
-
-def unit(X: np.ndarray) -> np.ndarray:
-    return X / np.linalg.norm(X, axis=-1, keepdims=True)
 
 
 def same_scores(a: Any, b: Any, Q: np.ndarray) -> None:
