@@ -1,21 +1,17 @@
 """Accuracy and speed, measured: ``python -m benchmarks NAME ...`` measures, and renders all tables.
 
-A benchmark is a module with ``run(data)``, which returns its tables: rows, each a dict from column
-to number or text, and a note. ``benchmarks/NAME.json`` keeps them with the machine and the date."""
+A benchmark is a module with ``run``, which yields its tables: a note and rows, each a dict from
+column to number or text. ``benchmarks/NAME.json`` keeps them with the machine and the date."""
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
+ROOT = Path(__file__).resolve().parents[1]
 
 Row = dict[str, Any]
-Table = dict[str, Any]  # rows and note
+Tables = Iterator[tuple[str, Iterable[Row]]]
 
 # The Arb reference lives with the tests.
 sys.path.append(str(ROOT / "tests"))
-
-
-def progress(text: str) -> None:
-    print(f"  {text}", file=sys.stderr, flush=True)

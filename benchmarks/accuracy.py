@@ -6,16 +6,15 @@ column of coordinates: rho and the decimal logarithms of kappa and 1/tau, or tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks import Row, Table, peers, progress
+from benchmarks import Row, Tables, peers
 from benchmarks.peers import Array, Method
 from reference import arb
 from resultant import vmf_score
@@ -31,29 +30,39 @@ AT_AN_END = 0.125
 # Ends of the climbs that are compared with Arb, those with the largest errors.
 ENDS = 20
 
-Box = list[tuple[float, float]]
-Arguments = tuple[Array, ...]
+Box = Sequence[tuple[float, float]]
 DOUBLE, SINGLE = peers.OURS
 
 
 class Quantity(NamedTuple):
-    """A function over a box of points, its methods, its values by Arb, and the size that errors are
-    relative to, if it is not that of the value."""
+    """A function over a box of points, its methods, its value at a point by Arb, and the size that
+    errors are relative to, if it is not that of the value."""
 
     what: str
+    note: str
     box: Callable[[int], Box]
-    arguments: Callable[[Array, int], Arguments]
     methods: dict[str, Method]
-    exact: Callable[[Array, int], Array]
+    exact: Callable[..., float]
     size: Callable[..., Array] | None = None
     dimensions: tuple[int, ...] = DIMENSIONS
 
+    def truth(self, points: Array, p: int) -> Array:
+        return np.array([self.exact(*x, p) for x in zip(*arguments(points), strict=True)])
+
     def errors(self, points: Array, p: int, names: Iterable[str], exact: bool) -> dict[str, Array]:
         """Return the errors of methods, compared with Arb or with our float64."""
-        x = self.arguments(points, p)
-        truth = self.exact(points, p) if exact else self.methods[DOUBLE](*x, p)
+        x = arguments(points)
+        truth = self.truth(points, p) if exact else self.methods[DOUBLE](*x, p)
         size = abs(truth) if self.size is None else self.size(*x, p)
         return {name: abs(self.methods[name](*x, p) - truth) / size for name in names}
+
+
+def arguments(points: Array) -> list[Array]:
+    """Return rho, kappa and tau of points, or kappa alone."""
+    values = (
+        [10 ** points[0]] if len(points) == 1 else [points[0], 10 ** points[1], 10 ** -points[2]]
+    )
+    return [a.astype(np.float32).astype(np.float64) for a in values]
 
 
 def climb(
@@ -111,46 +120,19 @@ def searched(quantity: Quantity, p: int) -> Array:
     return np.concatenate(points, axis=1)
 
 
-def tables(quantity: Quantity) -> list[Table]:
+def tables(quantity: Quantity) -> Tables:
     """Measure the largest errors of each method, and the shares of results that are not finite,
     where there are any."""
     largest, lost = ({name: Row(method=name) for name in quantity.methods} for _ in range(2))
     for p in quantity.dimensions:
-        progress(f"{quantity.what}, p = {p}")
         errors = quantity.errors(searched(quantity, p), p, quantity.methods, exact=True)
         for name, error in errors.items():
             finite = np.isfinite(error)
             largest[name][f"p = {p:,}"] = float(error[finite].max()) if finite.any() else None
             lost[name][f"p = {p:,}"] = float(1 - finite.mean())
-    note = f"**Largest error: {quantity.what}.** {NOTES[quantity.what]}"
-    found: list[Table] = [{"rows": list(largest.values()), "note": note}]
+    yield f"**Largest error: {quantity.what}.** {quantity.note}", list(largest.values())
     if shares := [row for row in lost.values() if any(list(row.values())[1:])]:
-        note = f"**Share of results that are not finite: {quantity.what}.**"
-        found.append({"rows": shares, "note": note})
-    return found
-
-
-def single(a: Array) -> Array:
-    return a.astype(np.float32).astype(np.float64)
-
-
-def arguments(points: Array, p: int) -> Arguments:
-    """Return rho, kappa and tau of points."""
-    rho, kappa, t = points
-    return single(rho), single(10**kappa), single(10**-t)
-
-
-def concentration(points: Array, p: int) -> Arguments:
-    return (single(10 ** points[0]),)
-
-
-def lengths(points: Array, p: int) -> Array:
-    """Return floats R near R_nu(kappa), and the kappa of those floats by Arb, [2, n]."""
-    return np.array([arb.inverse(p / 2 - 1, float(k)) for k in 10 ** points[0]]).T
-
-
-def exact_ratio(points: Array, p: int) -> Array:
-    return np.array([arb.bessel(p / 2 - 1, k)[1] for k in concentration(points, p)[0]])
+        yield f"**Share of results that are not finite: {quantity.what}.**", shares
 
 
 def score_part(column: int, *arguments: Any) -> Tensor:
@@ -161,16 +143,14 @@ def score_part(column: int, *arguments: Any) -> Tensor:
     return torch.autograd.grad(q.sum(), x[column - 1], create_graph=True)[0] if column else q
 
 
-def of_score(what: str, box: Callable[[int], Box], column: int, *dimensions: int) -> Quantity:
-    """Return q, or one of its derivatives, as a quantity.
+def of_score(
+    what: str, note: str, column: int = 0, box: Callable[[int], Box] | None = None, *dimensions: int
+) -> Quantity:
+    """Return q, or one of its derivatives, as a quantity, by default of any input.
 
     Errors of q are relative to max(|q|, |rho dq/drho|), those of a derivative to its size and its
     change under changes of rho, kappa and tau by their own sizes.
     """
-
-    def exact(points: Array, p: int) -> Array:
-        rows = zip(*arguments(points, p), strict=True)
-        return np.array([arb.score(*x, p)[column] for x in rows])
 
     def size(*given: Any) -> Array:
         x = [torch.from_numpy(a) for a in given[:-1]]
@@ -180,53 +160,49 @@ def of_score(what: str, box: Callable[[int], Box], column: int, *dimensions: int
         sizes = value.abs() + changes.sum(0) if column else torch.maximum(value.abs(), changes[0])
         return sizes.detach().numpy()
 
+    box = box or (lambda p: [(-1, 1), (-6, 6), (-2, 3)])
     methods = peers.ours(partial(score_part, column)) if column else peers.scores()
-    return Quantity(what, box, arguments, methods, exact, size, dimensions or DIMENSIONS)
+    dimensions = dimensions or DIMENSIONS
+    return Quantity(what, note, box, methods, lambda *x: arb.score(*x)[column], size, dimensions)
 
 
-def any_input(p: int) -> Box:
-    return [(-1, 1), (-6, 6), (-2, 3)]
-
-
-def in_training(p: int) -> Box:
-    return [(-1, 1), (np.log10(p) - 1, np.log10(p) + 1), (1, 1)]
-
-
-def quantities() -> list[Quantity]:
-    return [
-        of_score("q, any input", any_input, 0),
-        of_score("q in training", in_training, 0, 128, 1024, 2048),
-        of_score("dq/dkappa", any_input, 2),
-        of_score("dq/dtau", any_input, 3),
-        Quantity("R", lambda p: [(-6, 6)], concentration, peers.ratios(), exact_ratio),
-        Quantity(
-            "kappa from R",
-            lambda p: [(-4, 6)],
-            lambda x, p: (lengths(x, p)[0],),
-            peers.inverses(),
-            lambda x, p: lengths(x, p)[1],
-        ),
-    ]
-
-
-NOTES = {
-    "q, any input": """\
+def quantities() -> Iterator[Quantity]:
+    note = """\
 Largest errors of q relative to max(|q|, |rho dq/drho|) over kappa = 1e-6 to 1e6, 1/tau = .01 to
 1000, rho in [-1, 1] with both ends. An adversarial search: random points (300, or 30 at p =
 65536, where Arb is slow), and the ends of hill climbs from them that maximize our error in
 float64 (120 starts of 250 trials, fewer from p = 1024 on) and in float32 (300 of 400). The
 reference is Arb, and all methods have the same points. Scores of others subtract two values of
-log I. The ProCo recurrence is our implementation of it.""",
-    "q in training": "The same for kappa = p/10 to 10 p and tau = 0.1.",
-    "dq/dkappa": """\
+log I. The ProCo recurrence is our implementation of it."""
+    yield of_score("q, any input", note)
+    note = "The same for kappa = p/10 to 10 p and tau = 0.1."
+
+    def in_training(p: int) -> Box:
+        return [(-1, 1), (np.log10(p) - 1, np.log10(p) + 1), (1, 1)]
+
+    yield of_score("q in training", note, 0, in_training, 128, 1024, 2048)
+    note = """\
 Derivatives of any input, by the same search. Errors are relative to the derivative and to its
-change under changes of rho, kappa and tau by their own sizes: what rounding the inputs costs.""",
-    "dq/dtau": "The same for tau.",
-    "R": "The Bessel ratio, relative errors over kappa = 1e-6 to 1e6.",
-    "kappa from R": """\
-kappa = 1e-4 to 1e6; R is the nearest float64, and the reference is the kappa of that float64.""",
-}
+change under changes of rho, kappa and tau by their own sizes: what rounding the inputs costs."""
+    yield of_score("dq/dkappa", note, 2)
+    yield of_score("dq/dtau", "The same for tau.", 3)
+    note = "The Bessel ratio, relative errors over kappa = 1e-6 to 1e6."
+    box, ratios = (lambda p: [(-6, 6)]), peers.ratios()
+    yield Quantity("R", note, box, ratios, lambda kappa, p: arb.bessel(p / 2 - 1, kappa)[1])
+    note = """\
+kappa = 1e-4 to 1e6; R is the nearest float64, and the reference is the kappa of that float64."""
+
+    def of_kappa(method: Method) -> Method:
+        """Return a method of R as one of the kappa whose R is the nearest float."""
+        return lambda kappa, p: method(np.array([arb.inverse(p / 2 - 1, k)[0] for k in kappa]), p)
+
+    yield Quantity(
+        *("kappa from R", note, lambda p: [(-4, 6)]),
+        {name: of_kappa(method) for name, method in peers.inverses().items()},
+        lambda kappa, p: arb.inverse(p / 2 - 1, kappa)[1],
+    )
 
 
-def run(data: Path | None) -> list[Table]:
-    return [table for quantity in quantities() for table in tables(quantity)]
+def run() -> Tables:
+    for quantity in quantities():
+        yield from tables(quantity)

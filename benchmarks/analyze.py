@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks import Row, Table, progress
+from benchmarks import Row, Tables
 
 LATENT, THREADS, RUNS = 24, 2, 3
 # Name, rows to fit and to test, dimension and classes.
@@ -29,6 +29,7 @@ SIZES = (
 def write(folder: Path, train: int, test: int, dim: int, classes: int) -> None:
     """Write features whose classes overlap in a few directions, with noise in all directions; the
     counts of the fitted classes fall geometrically by the factor 100."""
+    folder.mkdir()
     generator = torch.Generator().manual_seed(0)
     basis = torch.randn(LATENT, dim, generator=generator) / dim**0.5
     centres = torch.randn(classes, LATENT, generator=generator)
@@ -37,15 +38,11 @@ def write(folder: Path, train: int, test: int, dim: int, classes: int) -> None:
         counts = (share / share.sum() * (rows - 3 * classes)).floor().long() + 3
         counts[0] += rows - counts.sum()
         y = torch.arange(classes).repeat_interleave(counts)
+        latent = centres[y] + 0.8 * torch.randn(rows, LATENT, generator=generator)
+        features = torch.randn(rows, dim, generator=generator)
+        features.mul_(2 / dim**0.5).addmm_(latent, basis)
         np.save(folder / f"{split}_labels.npy", y.numpy())
-        path = folder / f"{split}_features.npy"
-        out = np.lib.format.open_memmap(path, "w+", np.float32, (rows, dim))
-        for top in range(0, rows, 8192):
-            own = y[top : top + 8192]
-            latent = centres[own] + 0.8 * torch.randn(len(own), LATENT, generator=generator)
-            noise = torch.randn(len(own), dim, generator=generator)
-            out[top : top + len(own)] = (latent @ basis + 2.0 * noise / dim**0.5).numpy()
-        del out
+        np.save(folder / f"{split}_features.npy", features.numpy())
 
 
 def command(folder: Path, *features: Path) -> tuple[float, float, float]:
@@ -69,25 +66,19 @@ def command(folder: Path, *features: Path) -> tuple[float, float, float]:
 
 def measure(name: str, train: int, test: int, dim: int, classes: int) -> Row:
     """Measure one size; the fastest of some runs counts, the single one of the large sizes."""
-    progress(f"analyze: {name}")
     with tempfile.TemporaryDirectory() as top:
-        folder = Path(top)
-        if name == "packaged":
-            page, summary, peak = min(command(folder) for _ in range(RUNS))
-        else:
-            features = folder / "features"
-            features.mkdir()
-            write(features, train, test, dim, classes)
-            page, summary, peak = command(folder, features)
+        folder, features, runs = Path(top), [], RUNS
+        if name != "packaged":
+            features, runs = [folder / "features"], 1
+            write(features[0], train, test, dim, classes)
+        page, summary, peak = min(command(folder, *features) for _ in range(runs))
     shape = {"fitted and tested": f"{train:,} + {test:,}", "p": dim, "classes": classes}
     times = {"summary, s": summary, "page, s": page, "peak, MB": peak}
     return {"features": name, **shape, **times}
 
 
-def run(data: Path | None) -> list[Table]:
-    return [{"rows": [measure(*size) for size in SIZES], "note": NOTE}]
-
-
-NOTE = f"""\
+def run() -> Tables:
+    note = f"""\
 `resultant analyze` with its defaults, {THREADS} threads, from the start of the process. The
 packaged features are the fastest of {RUNS} runs."""
+    yield note, (measure(*size) for size in SIZES)

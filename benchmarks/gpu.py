@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import torch
 
-from benchmarks import Row, Table, progress
+from benchmarks import Row, Tables
 from resultant import vmf_score, vmf_score_and_slope
 
 ROWS, CLASSES, P = 4096, 8142, 1024
@@ -44,11 +43,10 @@ def captured(run: Callable[[], object]) -> Callable[[], object]:
     return graph.replay
 
 
-def run(data: Path | None) -> list[Table]:
+def measurements() -> Iterator[Row]:
     torch.manual_seed(0)
     # A trace has the operations of torch in the place of the kernel; nothing fuses them here.
     plain = torch.compile(vmf_score_and_slope, backend="eager")
-    rows: list[Row] = []
     for dtype in (torch.float32, torch.float64):
         rho = torch.rand(ROWS, CLASSES, device="cuda", dtype=dtype) * 2 - 1
         kappa = P * 10 ** (torch.rand(CLASSES, device="cuda", dtype=dtype) - 0.5)
@@ -66,15 +64,15 @@ def run(data: Path | None) -> list[Table]:
             ("q and slope", lambda: vmf_score_and_slope(rho, kappa, tau, P), both),
             ("q and slope, torch operations", lambda: plain(rho, kappa, tau, P), both),
         ):
-            progress(what)
             graph = milliseconds(captured(work))
-            rows.append(
-                {
-                    "rho ->": f"{what}, {str(dtype).removeprefix('torch.')}",
-                    "as a CUDA graph, us": 1e3 * graph,
-                    "as called, us": 1e3 * milliseconds(work),
-                    "copy of the same bytes, us": 1e3 * copy,
-                    "ratio": graph / copy,
-                }
-            )
-    return [{"rows": rows, "note": f"{ROWS:,} x {CLASSES:,} cosines, p = {P}, tau = 0.1."}]
+            yield {
+                "rho ->": f"{what}, {str(dtype).removeprefix('torch.')}",
+                "as a CUDA graph, us": 1e3 * graph,
+                "as called, us": 1e3 * milliseconds(work),
+                "copy of the same bytes, us": 1e3 * copy,
+                "ratio": graph / copy,
+            }
+
+
+def run() -> Tables:
+    yield f"{ROWS:,} x {CLASSES:,} cosines, p = {P}, tau = 0.1.", measurements()

@@ -8,6 +8,7 @@ import io
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks import Row, Table, progress
+from benchmarks import Row, Tables
+from benchmarks.gpu import milliseconds
 from resultant.images.files import FileImages, file_status
 from resultant.images.parquet import read_parquet
 from resultant.images.photo_views import classification_view, contrastive_view
-from resultant.images.source import ImageSource, cores
+from resultant.images.source import ImageSource, LabelledImages, coded, cores
 from resultant.images.store import ImageStore, open_store
 from resultant.training.config import Run, preset
 from resultant.training.photo_batches import PhotoBatches
 from resultant.training.stack import Stack, side_by_side
 
-CHANNELS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 # Number, width, height and classes of the synthetic photographs.
 PHOTOGRAPHS = int(os.environ.get("PHOTOGRAPHS", "8192"))
 WIDTH, HEIGHT, CLASSES = 500, 375, 1000
@@ -51,63 +52,47 @@ def write_photograph(path: str) -> None:
     Path(path).write_bytes(file.getvalue())
 
 
-def photographs(folder: Path) -> ImageSource:
+def photographs(folder: Path) -> LabelledImages:
     paths = [str(folder / f"{i}.jpg") for i in range(PHOTOGRAPHS)]
     with ProcessPoolExecutor(cores()) as pool:
         list(pool.map(write_photograph, paths, chunksize=16))
-    images = FileImages(paths, file_status(paths))
-    return ImageSource(images, np.arange(len(paths)) % CLASSES, tuple(map(str, range(CLASSES))))
-
-
-def tiny_images(folder: Path) -> ImageSource:
-    raw = read_parquet([folder / "train.parquet"])
-    labels = np.unique(raw.labels, return_inverse=True)[1]
-    return ImageSource(raw.images, labels, tuple(map(str, range(labels.max() + 1))))
+    return LabelledImages(FileImages(paths, file_status(paths)), np.arange(len(paths)) % CLASSES)
 
 
 def build(source: ImageSource, store: ImageStore, size: int) -> Stack:
-    device, labels = torch.device("cuda"), torch.from_numpy(np.asarray(source.labels))
+    device, config = torch.device("cuda"), preset("imagenet-lt", size=size, batch_size=BATCH)
     views = [contrastive_view(size)] * 2 + [classification_view(size)]
     batches = PhotoBatches(
-        source, lambda: store, views, 0, BATCH, CHANNELS, torch.bfloat16, device, note=print
+        *(source, lambda: store, views, 0, BATCH, config.channels, torch.bfloat16, device),
+        note=print,
     )
-    config = preset("imagenet-lt", size=size, batch_size=BATCH)
-    return Stack(config, (Run(seed=0),), batches, torch.bincount(labels), device)
+    counts = torch.bincount(torch.from_numpy(source.labels))
+    return Stack(config, (Run(seed=0),), batches, counts, device)
 
 
-def epoch_seconds(stack: Stack, number: int) -> list[float]:
-    """Train epochs as `resultant.training.loop` does; return the seconds of each."""
-    times = [time.perf_counter()]
-    for epoch in range(number):
+def train(stack: Stack, numbers: range) -> float:
+    """Train epochs as `resultant.training.loop` does; return their seconds."""
+    began = time.perf_counter()
+    for epoch in numbers:
         stack.start_epoch(epoch)
         stack.batches.load(stack.batches.draw(epoch))
         with side_by_side([stack]):
             for _ in range(stack.batches.steps):
                 stack.replay()
         torch.cuda.synchronize()
-        times.append(time.perf_counter())
-    return np.diff(times).tolist()
+    return time.perf_counter() - began
 
 
 def resident(stack: Stack, steps: int) -> float:
     """Return the seconds of a step on the batch that lies in the buffers."""
-
-    def run() -> None:
-        with torch.cuda.stream(stack.stream):
-            for _ in range(steps):
-                stack.step() if stack.graph is None else stack.graph.replay()
-
-    run()
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    run()
-    torch.cuda.synchronize()
-    return (time.perf_counter() - began) / steps
+    with torch.cuda.stream(stack.stream):
+        step = stack.step if stack.graph is None else stack.graph.replay
+        return milliseconds(step, steps, 1) / 1e3
 
 
-def measure(name: str, source: ImageSource, size: int, folder: Path) -> Row:
+def measure(name: str, images: LabelledImages, size: int, folder: Path) -> Row:
     """Measure decoding, the resident step, and epochs after decoding."""
-    progress(name)
+    source = coded({"train": images})[0]["train"]
     began = time.perf_counter()
     store = open_store(source, folder, size * 256 // 224, note=print)
     decoding = time.perf_counter() - began
@@ -118,9 +103,9 @@ def measure(name: str, source: ImageSource, size: int, folder: Path) -> Row:
     network = torch.cuda.memory_reserved() - batches.buffers.nbytes
     steps = min(batches.steps, 30)
     still = resident(stack, steps)
-    later = epoch_seconds(stack, 1 + EPOCHS)[1:]
-    still = min(still, resident(stack, steps))
-    step, views = sum(later) / len(later) / batches.steps, 3 * BATCH
+    train(stack, range(1))
+    step = train(stack, range(1, 1 + EPOCHS)) / EPOCHS / batches.steps
+    still, views = min(still, resident(stack, steps)), 3 * BATCH
     return {
         "images": f"{name}, 3 views of {size} x {size}",
         "resident, views/s": views / still,
@@ -132,21 +117,23 @@ def measure(name: str, source: ImageSource, size: int, folder: Path) -> Row:
     }
 
 
-def run(data: Path | None) -> list[Table]:
+def measurements(data: Path | None) -> Iterator[Row]:
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     with tempfile.TemporaryDirectory() as top:
-        files = Path(top) / "files"
-        files.mkdir()
-        rows = [measure("JPEG files", photographs(files), 224, Path(top) / "photographs")]
+        folder = Path(top)
+        (folder / "files").mkdir()
+        yield measure("JPEG files", photographs(folder / "files"), 224, folder / "photographs")
         if data is not None:
             torch.cuda.empty_cache()
-            rows.append(measure("Tiny-ImageNet-LT", tiny_images(data), 64, Path(top) / "tiny"))
-    return [{"rows": rows, "note": NOTE}]
+            images = read_parquet([data / "train.parquet"])
+            yield measure("Tiny-ImageNet-LT", images, 64, folder / "tiny")
 
 
-NOTE = f"""\
+def run(data: Path | None = None) -> Tables:
+    note = f"""\
 ResNet-50, batches of {BATCH} images with three views each: random crops, colours and RandAugment,
 made on the GPU. The resident batch is the same step, compiled and in a CUDA graph, on one batch
 that stays on the GPU. Speed of the loop is the mean over all epochs from the second on. "Other"
 is the GPU memory without the network and the decoded images. Images are decoded before the first
 epoch."""
+    yield note, measurements(data)

@@ -1,13 +1,11 @@
-"""Long-tailed classification of frozen features, compared with scikit-learn; the protocol is
-benchmarks/longtail.md.
+"""Long-tailed classification of frozen features, compared with scikit-learn, and tables of the
+records; the protocol is benchmarks/longtail.md.
 
     python -m benchmarks.longtail --data FOLDER --out FILE.jsonl --processes 12
 
 FOLDER holds the files of `benchmarks.embeddings`, and cifar10-lt.safetensors and
-tiny-imagenet-lt.safetensors of ``resultant extract``; packaged features and digits need none. A
-record is one set, tail, seed and method.
-Records that FILE has are skipped, so that the same command continues one that was ended. All sets
-come with the first seed first."""
+tiny-imagenet-lt.safetensors of ``resultant extract``. A record is one set, tail, seed and method.
+Records that FILE has are skipped, so that the same command continues one that was ended."""
 
 from __future__ import annotations
 
@@ -15,12 +13,14 @@ import json
 import time
 import warnings
 from contextlib import nullcontext
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import product
 from pathlib import Path
+from statistics import mean
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 import tyro
 from joblib import Parallel, delayed, parallel_config
@@ -37,7 +37,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
 
-from benchmarks import Row
+from benchmarks import ROOT, Row
 from resultant import VMFClassifier, VMFClassifierCV
 from resultant.classifiers.validation import stratified_splits
 from resultant.features import packaged_file
@@ -48,16 +48,20 @@ FOLDS = 3
 # Rows of the largest class, except for features of networks trained on a long tail.
 LARGEST = 100
 LEAST_PROBABILITY = 1e-9
+# Points of balanced accuracy below the best reference that count as a loss.
+LOSS = 0.5
 # Test rows of each class of digits.
 LAST = 40
 
-FILES = ("banking77", "clinc150", "cifar10", "cifar100", "tiny-imagenet")
 # Stores of networks that were trained on a long tail, and their spaces.
 TRAINED = ("packaged", "cifar10-lt", "tiny-imagenet-lt")
 # Above so many classes of such a store, every tenth in the order of size, with so many test rows.
 MOST, STEP, TEST = 100, 10, 20
 KEY = ("set", "tail", "seed", "method")
-SETS = (*FILES, "digits", *map("-".join, product(TRAINED, ("encoder", "projection"))))
+SETS = (
+    *("banking77", "clinc150", "cifar10", "cifar100", "tiny-imagenet", "digits"),
+    *map("-".join, product(TRAINED, ("encoder", "projection"))),
+)
 
 
 class Split(NamedTuple):
@@ -74,11 +78,11 @@ def read(name: str, folder: Path) -> Split:
     """Read all rows of a set."""
     store, _, space = name.rpartition("-")
     if name == "digits":
-        data: Any = load_digits()
+        digits: Any = load_digits(return_X_y=True)
         rng = np.random.default_rng(0)
-        own = [rng.permutation(np.flatnonzero(data.target == c)) for c in range(10)]
+        own = [rng.permutation(np.flatnonzero(digits[1] == c)) for c in range(10)]
         parts = [np.concatenate([rows[part] for rows in own]) for part in np.s_[:-LAST, -LAST:]]
-        x, y = ([array[rows] for rows in parts] for array in (data.data, data.target))
+        x, y = ([array[rows] for rows in parts] for array in digits)
     elif store in TRAINED:
         file = nullcontext(folder / f"{store}.safetensors")
         with packaged_file() if store == "packaged" else file as path:
@@ -112,8 +116,9 @@ def long_tailed(rows: Split, name: str, tail: int, seed: int) -> Split:
     counts = np.empty(C, int)
     counts[order] = np.maximum(1, np.rint(largest * tail ** (-np.arange(C) / (C - 1))))
     own = [rng.permutation(np.flatnonzero(rows.y == c))[: counts[c]] for c in range(C)]
-    drawn = np.concatenate(own)
-    return rows._replace(x=rows.x[drawn], y=rows.y[drawn])
+    return rows._replace(
+        x=rows.x[np.concatenate(own)], y=np.repeat(np.arange(C), list(map(len, own)))
+    )
 
 
 class Discriminant(LinearDiscriminantAnalysis):
@@ -125,36 +130,33 @@ class Discriminant(LinearDiscriminantAnalysis):
         return super().fit(X, y)
 
 
-NORMALIZED, STANDARDIZED = [Normalizer()], [StandardScaler()]
-EITHER = NORMALIZED + STANDARDIZED
+def grid(*rows: Any, **values: list[Any]) -> Row:
+    return {"by": list(rows), **{f"model__{name}": own for name, own in values.items()}}
+
+
 BALANCED: dict[str, Any] = {"class_weight": "balanced"}
-
-
-def grid(rows: list[Any], **values: list[Any]) -> Row:
-    return {"by": rows, **{f"model__{name}": own for name, own in values.items()}}
-
-
+LENGTH, COLUMNS = Normalizer(), StandardScaler()
+KERNEL = RBFSampler(n_components=2000, random_state=0)
 # The settings of each method are in the order of preference. A grid sorts names of parameters, and
 # the last one varies first.
-KERNEL = RBFSampler(n_components=2000, random_state=0)
-REFERENCES: dict[str, tuple[Any, list[Row]]] = {
+REFERENCES: dict[str, tuple[Any, ...]] = {
     "logistic": (
         LogisticRegression(max_iter=300, **BALANCED),
-        [grid(NORMALIZED, C=[10.0, 100.0, 1e3]), grid(STANDARDIZED, C=[1e-3, 1e-2, 0.1])],
+        *(grid(LENGTH, C=[10.0, 100.0, 1e3]), grid(COLUMNS, C=[1e-3, 1e-2, 0.1])),
     ),
-    "svm": (LinearSVC(**BALANCED), [grid(NORMALIZED, C=[0.1, 0.3, 1.0, 3.0, 10.0])]),
+    "svm": (LinearSVC(**BALANCED), grid(LENGTH, C=[0.1, 0.3, 1.0, 3.0, 10.0])),
     "lda": (
         Discriminant(solver="lsqr"),
-        [grid(EITHER, shrinkage=["auto", 0.03, 0.1, 0.3, 0.5, 0.8])],
+        grid(LENGTH, COLUMNS, shrinkage=["auto", 0.03, 0.1, 0.3, 0.5, 0.8]),
     ),
     "knn": (
         KNeighborsClassifier(),
-        [grid(EITHER, n_neighbors=[1, 3, 5, 10, 20], weights=["uniform", "distance"])],
+        grid(LENGTH, COLUMNS, n_neighbors=[1, 3, 5, 10, 20], weights=["uniform", "distance"]),
     ),
-    "centroid": (NearestCentroid(), [grid(EITHER)]),
+    "centroid": (NearestCentroid(), grid(LENGTH, COLUMNS)),
     "random": (
         Pipeline([("kernel", KERNEL), ("ridge", RidgeClassifier(**BALANCED))]),
-        [grid(NORMALIZED, kernel__gamma=[0.5, 1.0, 2.0], ridge__alpha=[0.01, 0.1, 1.0])],
+        grid(LENGTH, kernel__gamma=[0.5, 1.0, 2.0], ridge__alpha=[0.01, 0.1, 1.0]),
     ),
 }
 OURS = "vmf"
@@ -165,10 +167,15 @@ METHODS = (OURS, "vmf-default", *REFERENCES)
 balanced_accuracy = partial(recall_score, average="macro")
 
 
-def chosen(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, Row]:
-    """Return a method, not fitted, and its setting, with the best predictions of the rows left out,
-    the first of equals."""
-    model, grids = REFERENCES[name]
+def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, Row]:
+    """Fit a method with the setting of the best predictions of rows left out, the first of equals;
+    return the estimator and the setting."""
+    if name == OURS:
+        search = VMFClassifierCV(cv=FOLDS, balanced=True, scoring="accuracy").fit(x, y)
+        return search, search.best_params_ | {"scale": search.scale_}
+    if name == "vmf-default":
+        return VMFClassifier().fit(x, y), {}
+    model, *grids = REFERENCES[name]
     method: Any = Pipeline([("by", None), ("model", model)])
     splits = [(a.numpy(), b.numpy()) for a, b in stratified_splits(torch.from_numpy(y), FOLDS)]
 
@@ -177,16 +184,7 @@ def chosen(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, Row]:
         return balanced_accuracy(y, predicted)
 
     setting = max(ParameterGrid(grids), key=validated)
-    return method.set_params(**setting), setting
-
-
-def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, Row]:
-    """Choose the settings of a method and fit it; return the estimator and the settings."""
-    if name == OURS:
-        search = VMFClassifierCV(cv=FOLDS, balanced=True, scoring="accuracy").fit(x, y)
-        return search, search.best_params_ | {"scale": search.scale_}
-    method, setting = (VMFClassifier(), {}) if name == "vmf-default" else chosen(name, x, y)
-    return method.fit(x, y), setting
+    return method.set_params(**setting).fit(x, y), setting
 
 
 def record(folder: Path, name: str, tail: int, seed: int, method: str) -> Row:
@@ -210,18 +208,12 @@ def record(folder: Path, name: str, tail: int, seed: int, method: str) -> Row:
     # Thirds of the classes by their number of training rows.
     thirds = np.array_split(np.argsort(-counts, kind="stable"), 3)
     parts = [balanced_accuracy(rows.y_test, predicted, labels=third) for third in thirds]
-    return {
-        **dict(zip(KEY, (name, tail, seed, method), strict=True)),
-        "rows": len(rows.y),
-        "dim": rows.x.shape[1],
-        "classes": len(counts),
-        "balanced_accuracy": balanced_accuracy(rows.y_test, predicted),
-        "log_loss": loss,
-        **dict(zip(("head", "medium", "tail_accuracy"), parts, strict=True)),
-        "fit_seconds": ready - started,
-        "predict_seconds": ended - ready,
-        "chosen": setting,
-    }
+    key = dict(zip(KEY, (name, tail, seed, method), strict=True))
+    shape = {"rows": len(rows.y), "dim": rows.x.shape[1], "classes": len(counts)}
+    accuracy = {"balanced_accuracy": balanced_accuracy(rows.y_test, predicted), "log_loss": loss}
+    accuracy |= dict(zip(("head", "medium", "tail_accuracy"), parts, strict=True))
+    times = {"fit_seconds": ready - started, "predict_seconds": ended - ready}
+    return {**key, **shape, **accuracy, **times, "chosen": setting}
 
 
 def measured(path: Path) -> dict[tuple[Any, ...], Row]:
@@ -229,6 +221,94 @@ def measured(path: Path) -> dict[tuple[Any, ...], Row]:
     lines = path.read_text().splitlines() if path.exists() else []
     rows = (json.loads(line) for line in lines if line.endswith("}"))
     return {tuple(row[name] for name in KEY): row for row in rows}
+
+
+@cache
+def measure(key: str) -> pd.DataFrame:
+    """Return a measure of the records [cells and seeds, methods], without the seeds that lack a
+    method; a cell is a set at one tail."""
+    known = measured(ROOT / "benchmarks/longtail.jsonl")
+    draws = [d for d in product(SETS, TAILS, SEEDS) if all((*d, m) in known for m in METHODS)]
+    values = {method: [known[*draw, method][key] for draw in draws] for method in METHODS}
+    return pd.DataFrame(values, [f"{name}, {tail}" for name, tail, _ in draws], dtype=float)
+
+
+def means(key: str, factor: float = 1) -> Any:
+    """Average a measure over the seeds, [cells, methods]; NaN where a method has none."""
+    return (factor * measure(key)).groupby(level=0, sort=False).agg(mean)
+
+
+def leads(method: str) -> Any:
+    """Return points ahead of a method, and their standard error over seeds, by cell."""
+    accuracy = 100 * measure("balanced_accuracy")
+    return (accuracy[OURS] - accuracy[method]).groupby(level=0, sort=False).agg([mean, "sem"])
+
+
+def best() -> Any:
+    """Return the reference of the highest balanced accuracy by cell."""
+    return means("balanced_accuracy")[[*REFERENCES]].idxmax(axis=1)
+
+
+def summary() -> str:
+    """State in how many cells the vMF classifier leads, and where it loses."""
+    points = {cell: leads(method)["mean"][cell] for cell, method in best().items()}
+    losses = [f"{c} by {-p:.2f} to {best()[c]}" for c, p in points.items() if p < -LOSS]
+    seconds = means("fit_seconds")
+    times = [seconds[OURS][cell] / seconds[method][cell] for cell, method in best().items()]
+    draws = " or ".join(map(str, sorted(set(measure("rows").index.value_counts()))))
+    return (
+        f"`VMFClassifierCV` leads in {sum(p >= 0 for p in points.values())} of {len(points)} cells "
+        f"({draws} draws each). It loses by more than half a point in {len(losses)}: "
+        f"{'; '.join(losses) or 'none'}. Its time of choosing and fitting is {min(times):.2f} to "
+        f"{max(times):.2f} of that of the best reference, {np.median(times):.2f} in the middle."
+    )
+
+
+def comparison() -> list[Row]:
+    """Compare the vMF classifier with the best reference of each cell."""
+    rows, accuracy = [], means("balanced_accuracy", 100)
+    keys = {"log-loss": "log_loss"}
+    keys |= {"choose and fit, s": "fit_seconds", "predict, s": "predict_seconds"}
+    pairs = {name: means(key) for name, key in keys.items()}
+    for cell, method in best().items():
+        points, error = leads(method).loc[cell]
+        row = {
+            "set, tail": cell,
+            "rows": int(measure("rows").loc[[cell], OURS].iloc[0]),
+            "vmf": f"{accuracy[OURS][cell]:.2f}",
+            "best reference": f"{accuracy[method][cell]:.2f} ({method})",
+            "vmf ahead by": f"{points:+.2f} ± {error:.2f}",
+        }
+        for name, measured in pairs.items():
+            values = measured.loc[cell, [OURS, method]]
+            shown = (f"{value:.2g}" if value < 1 else f"{value:.2f}" for value in values)
+            row[name] = " / ".join(shown).replace("nan", "none")
+        rows.append(row)
+    return rows
+
+
+def against(method: str) -> Row:
+    """Compare the vMF classifier with another method over all cells."""
+    points, losses, seconds = leads(method)["mean"], means("log_loss"), means("fit_seconds").sum()
+    lower = (losses[OURS] < losses[method]).sum()
+    return {
+        "method": method,
+        "cells where vmf is ahead": f"{(points >= 0).sum()} of {len(points)}",
+        "mean points": f"{points.mean():+.2f}",
+        "least": f"{points.min():+.2f}",
+        "most": f"{points.max():+.2f}",
+        "cells of lower log-loss": "none" if losses[method].isna().any() else lower,
+        "time of the method / of vmf": f"{seconds[method] / seconds[OURS]:.2f}",
+    }
+
+
+def accuracies(key: str = "balanced_accuracy") -> list[Row]:
+    """List a measure of all methods in percent by cell, the largest in bold."""
+    rows = []
+    for cell, values in means(key, 100).iterrows():
+        bold = {m: f"**{v:.2f}**" if v == values.max() else f"{v:.2f}" for m, v in values.items()}
+        rows.append({"set, tail": cell, **bold})
+    return rows
 
 
 def main(data: Path, out: Path, processes: int = 1) -> None:

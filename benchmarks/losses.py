@@ -5,16 +5,15 @@ differences for the norms, and a Bessel function by backward recurrence from twi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks import Row, Table, progress
+from benchmarks import Row, Tables
 from benchmarks.gpu import captured, milliseconds
 from benchmarks.peers import miller
 from resultant import ProCoLoss
@@ -107,7 +106,6 @@ def agreement(device: str) -> float:
 
 def measured(what: str, z: Tensor, y: Tensor, make: Callable[[], Callable[..., Tensor]]) -> Row:
     """Measure times as called and as a CUDA graph, and the peak memory with banks."""
-    progress(what)
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
     loss = make()
@@ -128,9 +126,8 @@ def measured(what: str, z: Tensor, y: Tensor, make: Callable[[], Callable[..., T
     }
 
 
-def run(data: Path | None) -> list[Table]:
+def measurements() -> Iterator[Row]:
     torch.manual_seed(0)
-    rows: list[Row] = []
     for (N, C, p), views in product(SIZES, (1, 2)):
         size = f"{views} x {N} x {C}, p = {p}"
         z, y = problem((views,), N, C, p, "cuda")
@@ -141,28 +138,30 @@ def run(data: Path | None) -> list[Table]:
         direct = measured(f"{size}, the direct way", z, y, lambda: Direct(exact(C, p).cuda()))
         for row, key in product(ours, ("as called", "as a CUDA graph")):
             row[f"direct way: {key}"] = f"{direct[f'{key}, ms'] / row[f'{key}, ms']:.3g} x"
-        rows += [*ours, direct]
+        yield from [*ours, direct]
         if views == 1:
             ms, mb = AUTHORS[C]
             name = f"{size}, the authors' own code"
-            rows.append({"a step of the loss": name, "as called, ms": ms, "peak, MB": mb})
+            yield {"a step of the loss": name, "as called, ms": ms, "peak, MB": mb}
     z, y = problem((2, RUNS), 256, 10, 128, "cuda")
     for names in (("native",), ("native", "temperature", "preserve", "angular")):
         rules = [Rule(TAU, name) for name in names * (RUNS // len(names))]
         what = f"{RUNS} runs of 2 x 256 x 10, p = 128, {', '.join(names)}"
-        stacked = StackedProCoLoss(10, 128, rules, seeds=range(RUNS))
-        rows.append(measured(what, z, y, stacked.cuda))
+        yield measured(what, z, y, StackedProCoLoss(10, 128, rules, seeds=range(RUNS)).cuda)
     N, C, p = STREAMED
     z, y = problem((2,), N, C, p, "cuda")
     for name in ("native", "angular"):
         what = f"2 x {N} x {C}, p = {p}, {name}"
-        rows.append(measured(what, z, y, lambda: exact(C, p, name).cuda()))
-    return [{"rows": rows, "note": NOTE.format(agreement=agreement("cuda"))}]
+        yield measured(what, z, y, lambda: exact(C, p, name).cuda())
 
 
-NOTE = """\
+def run() -> Tables:
+    rows = list(measurements())
+    note = f"""\
 Views x queries x classes: statistics, loss and gradient. The direct way is the method of the
 ProCo authors, implemented without their host synchronizations and timed in the same run; the last
-columns are the ratio of its time to ours. On a small problem the two agree to {agreement:.1e}.
-cuda_graph is the option of `ProCoLoss`, whose peak includes cuBLAS workspaces for one more
-stream. The authors' own code was timed separately, on the same kind of GPU."""
+columns are the ratio of its time to ours. On a small problem the two agree to
+{agreement("cuda"):.1e}. cuda_graph is the option of `ProCoLoss`, whose peak includes cuBLAS
+workspaces for one more stream. The authors' own code was timed separately, on the same kind of
+GPU."""
+    yield note, rows

@@ -6,9 +6,11 @@ same less that to all rows (RMD), and energy and largest probability of a logist
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
@@ -17,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-from benchmarks import Row, Table, progress
+from benchmarks import Row, Tables
 from benchmarks.longtail import SETS, read
 from resultant import VMFClassifier
 
@@ -76,37 +78,30 @@ def areas(x: np.ndarray, y: np.ndarray, queries: np.ndarray, inside: np.ndarray)
     return {name: 100 * float(roc_auc_score(inside, score)) for name, score in found.items()}
 
 
-def drawn(name: str, folder: Path) -> list[Row]:
+def draws(name: str, folder: Path) -> Iterator[Row]:
     """Score test rows of a set with classes held out, and those of CLINC with its out-of-scope
     queries."""
+    rows = read(name.removesuffix("-outside"), folder)
     if name == OUTSIDE:
-        rows = read("clinc150", folder)
         with np.load(folder / "clinc150.npz") as f:
             others = (f["low"] + f["step"] * f["outside"]).astype(np.float32)
         queries = np.concatenate([rows.x_test, others])
-        return [areas(rows.x, rows.y, queries, np.arange(len(queries)) < len(rows.x_test))]
-    rows, draws = read(name, folder), []
+        yield areas(rows.x, rows.y, queries, np.arange(len(queries)) < len(rows.x_test))
+        return
+    C = int(rows.y.max()) + 1
     for draw in range(DRAWS):
-        C = int(rows.y.max()) + 1
         out = np.random.default_rng(draw).permutation(C)[: round(HELD_OUT * C)]
         kept, inside = (~np.isin(y, out) for y in (rows.y, rows.y_test))
-        draws.append(areas(rows.x[kept], rows.y[kept], rows.x_test, inside))
-    return draws
+        yield areas(rows.x[kept], rows.y[kept], rows.x_test, inside)
 
 
-def run(data: Path | None) -> list[Table]:
+def run(data: Path | None = None) -> Tables:
     if data is None:
         raise ValueError("expected --data FOLDER with the files of benchmarks.embeddings, got none")
     torch.set_num_threads(1)
-    rows: list[Row] = []
-    for name in (*SETS, OUTSIDE):
-        progress(name)
-        draws = drawn(name, data)
-        means = {key: float(np.mean([d[key] for d in draws])) for key in draws[0]}
-        rows.append({"set": name, **means})
-    return [{"rows": rows, "note": NOTE}]
-
-
-NOTE = f"""\
+    sets = (*SETS, OUTSIDE)
+    rows = ({"set": name, **pd.DataFrame(draws(name, data)).mean()} for name in sets)
+    note = f"""\
 AUROC in percent of test rows of held-out classes against those of other classes, mean of {DRAWS}
 draws; `{OUTSIDE}` has the out-of-scope queries of CLINC instead. All training rows are fitted."""
+    yield note, rows

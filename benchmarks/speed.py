@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from timeit import Timer
 from typing import Any
 
@@ -17,7 +16,7 @@ from scipy import special, stats
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from benchmarks import Row, Table, peers, progress
+from benchmarks import Row, Tables, peers
 from reference import arb
 from resultant import (
     ClassState,
@@ -33,9 +32,12 @@ P, TAU, SEED = 1024, 0.1, 20
 QUERIES, CLASSES = 2000, 1000
 # Values whose errors are compared with Arb.
 CHECKED = 200
-# Queries, classes and dimension; one of them grows at a time.
-START = {"queries": 1000, "classes": 1000, "dimension": 512}
-SIZES = {"queries": (250, 4000, 16000), "classes": (250, 4000, 16000), "dimension": (128, 2048)}
+# Queries, classes and dimension; one of them changes at a time.
+SIZES = (
+    *((n, 1000, 512) for n in (1000, 250, 4000, 16000)),
+    *((1000, c, 512) for c in (250, 4000, 16000)),
+    *((1000, 1000, p) for p in (128, 2048)),
+)
 DIMENSIONS = (16, 64, 256, 1024, 4096, 16384)
 VALUES, FEW = 2000, 500
 
@@ -52,46 +54,37 @@ def seconds(work: Work) -> float:
 
 def others(p: int, kt: np.ndarray, few: int) -> dict[str, tuple[str, int, Work]]:
     """Return by method what is computed, the number of values, and the work of the others."""
-    some = torch.from_numpy(kt.ravel()[:few].copy())
+    some, log = torch.from_numpy(kt.ravel()[:few].copy()), "log I, one value"
     work: dict[str, tuple[str, int, Work]] = {
         "scipy ive": ("I, one value", kt.size, lambda: special.ive(p / 2 - 1, kt)),
-        "ProCo recurrence": (
-            "log I, one value, and R",
-            few,
-            lambda: peers.miller(p // 2 - 1, some),
-        ),
+        "ProCo recurrence": (f"{log}, and R", few, lambda: peers.miller(p // 2 - 1, some)),
     }
     if (log_ive := peers.tensorflow_probability()) is not None:
-        work["TFP on JAX"] = "log I, one value", kt.size, lambda: log_ive(p / 2 - 1, kt)
+        work["TFP on JAX"] = log, kt.size, lambda: log_ive(p / 2 - 1, kt)
     return work
-
-
-def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw rho [N, C] and kappa [C] around p; tau."""
-    generator = torch.Generator().manual_seed(SEED)
-    rho = torch.rand(QUERIES, CLASSES, generator=generator) * 2 - 1
-    kappa = P * torch.rand(CLASSES, generator=generator).sub(0.5).mul(2).exp()
-    return rho.to(dtype), kappa.to(dtype), torch.tensor(TAU, dtype=dtype)
 
 
 def many() -> list[Row]:
     """Measure values per second at p = 1024."""
+    generator = torch.Generator().manual_seed(SEED)
+    rho = torch.rand(QUERIES, CLASSES, generator=generator) * 2 - 1
+    kappa = P * torch.rand(CLASSES, generator=generator).sub(0.5).mul(2).exp()
     compiled = torch.compile(vmf_score_and_slope, fullgraph=True)
     rows: list[Row] = []
     for name, dtype in peers.OURS.items():
-        rho, kappa, tau = inputs(dtype)
-        for kind, function, k in (
-            ("kappa per class", vmf_score_and_slope, kappa),
-            ("kappa per element", vmf_score_and_slope, kappa.expand_as(rho).contiguous()),
-            ("torch.compile", compiled, kappa),
+        r, k, tau = rho.to(dtype), kappa.to(dtype), torch.tensor(TAU, dtype=dtype)
+        full = k.expand_as(r).contiguous()
+        for kind, function, own in (
+            ("kappa per class", vmf_score_and_slope, k),
+            ("kappa per element", vmf_score_and_slope, full),
+            ("torch.compile", compiled, k),
         ):
-            error = sampled_error(function(rho, k, tau, P)[0])
-            rate = rho.numel() / seconds(lambda: function(rho, k, tau, P)) / 1e6
+            error = sampled_error(function(r, own, tau, P)[0], r, full, tau)
+            rate = r.numel() / seconds(lambda: function(r, own, tau, P)) / 1e6
             row = {"method": f"{name}, {kind}", "computes": "q and dq/drho"}
             rows.append(row | {"million per second": rate, "error of q": error})
-    rho, kappa, _ = inputs(torch.float64)
     # The rate does not depend on the size; slow methods get a part.
-    kt = peers.tilted(rho.numpy()[:100], kappa.numpy(), np.array(TAU))
+    kt = peers.tilted(rho[:100].double().numpy(), kappa.double().numpy(), np.array(TAU))
     for method, (computes, size, work) in others(P, kt, 20 * CLASSES).items():
         rate = size / seconds(work) / 1e6
         rows.append({"method": method, "computes": computes, "million per second": rate})
@@ -99,15 +92,14 @@ def many() -> list[Row]:
     return [row | {"ratio to scipy": row["million per second"] / scipy} for row in rows]
 
 
-def sampled_error(q: Tensor) -> float:
+def sampled_error(q: Tensor, rho: Tensor, kappa: Tensor, tau: Tensor) -> float:
     """Return the largest error of q, relative to max(|q|, |rho dq/drho|), at some elements."""
-    rho, kappa, tau = inputs(q.dtype)
-    rng, worst = np.random.default_rng(SEED), 0.0
-    for i, j in rng.integers((QUERIES, CLASSES), size=(CHECKED, 2)):
+    errors = []
+    for i, j in np.random.default_rng(SEED).integers(q.shape, size=(CHECKED, 2)):
         cosine = float(rho[i, j])
-        true, slope, *_ = arb.score(cosine, float(kappa[j]), float(tau), P)
-        worst = max(worst, abs(float(q[i, j]) - true) / max(abs(true), abs(cosine * slope)))
-    return worst
+        true, slope, *_ = arb.score(cosine, float(kappa[i, j]), float(tau), P)
+        errors.append(abs(float(q[i, j]) - true) / max(abs(true), abs(cosine * slope)))
+    return max(errors)
 
 
 def calls() -> list[Row]:
@@ -165,41 +157,32 @@ def values() -> list[Row]:
 def growth() -> list[Row]:
     """Measure `class_scores` of float32 queries in ms, and the matrix product inside it."""
     rows = []
-    for changed in ({}, *({name: size} for name, sizes in SIZES.items() for size in sizes)):
-        n, c, p = (START | changed).values()
+    for n, c, p in SIZES:
         generator = torch.Generator().manual_seed(SEED)
         z, mu = (normalize(torch.randn(k, p, generator=generator), dim=1) for k in (n, c))
         state = ClassState(mu, p * torch.rand(c, generator=generator).add(0.5), torch.ones(c))
-        rows.append(
-            {
-                "queries x classes": f"{n:,} x {c:,}, p = {p:,}",
-                "class_scores, ms": 1e3 * seconds(lambda: class_scores(z, state, TAU)),
-                "matrix product, ms": 1e3 * seconds(lambda: z @ mu.T),
-            }
-        )
+        row: Row = {"queries x classes": f"{n:,} x {c:,}, p = {p:,}"}
+        row["class_scores, ms"] = 1e3 * seconds(lambda: class_scores(z, state, TAU))
+        rows.append(row | {"matrix product, ms": 1e3 * seconds(lambda: z @ mu.T)})
     return rows
 
 
-NOTES = {
-    many: f"""\
+def run() -> Tables:
+    torch.set_num_threads(1)
+    note = f"""\
 p = {P}, {QUERIES:,} queries x {CLASSES:,} classes, kappa around p, tau = {TAU}, one thread, by
 processor time. Ours computes the score and its slope; the others compute one Bessel value, and a
-score needs two. The error is the largest of {CHECKED} values, against Arb.""",
-    calls: """\
+score needs two. The error is the largest of {CHECKED} values, against Arb."""
+    yield note, many()
+    note = """\
 Calls of p = 3 in float64. scipy computes one Bessel value (a score needs two), the log density or
-the entropy.""",
-    values: f"""\
+the entropy."""
+    yield note, calls()
+    note = f"""\
 Calls of {VALUES:,} values in float64 ({FEW} for the recurrence of ProCo), kappa around p. Ours is a
-score with its slope; the others are one value of a Bessel function, and a score needs two.""",
-    growth: """\
-`class_scores` of float32 queries, and the product of queries and class directions alone.""",
-}
-
-
-def run(data: Path | None) -> list[Table]:
-    torch.set_num_threads(1)
-    tables = []
-    for part, note in NOTES.items():
-        progress(f"speed: {part.__name__}")
-        tables.append({"rows": part(), "note": note})
-    return tables
+score with its slope; the others are one value of a Bessel function, and a score needs two."""
+    yield note, values()
+    note = (
+        "`class_scores` of float32 queries, and the product of queries and class directions alone."
+    )
+    yield note, growth()

@@ -75,18 +75,32 @@ def documents(root: Path) -> dict[Path, str]:
 def headline(root: Path) -> list[Row]:
     """Return the rows of the README: effects of the paper, accuracy and speed."""
     known = effects(root)
-    shown_effect = {name: effect(row) for name, row in known.items()}
+    ours = {name: effect(row) for name, row in known.items()}
     frozen, training = (f"paper: {known[name]['printed']}" for name in ("frozen", "training"))
-    tuned = f"{shown_effect['tuned']}; on Tiny-ImageNet-LT {shown_effect['tuned-photos']}"
+    tuned = f"{ours['tuned']}; on Tiny-ImageNet-LT {ours['tuned-photos']}"
+    largest, lost, *_ = (t["rows"] for t in read(root, "accuracy")["tables"])
+    errors = {row["method"]: shown(row["p = 1,024"]) for row in largest}
+    for row in lost:
+        if share := row["p = 1,024"]:
+            errors[row["method"]] += f" ({100 * share:.0f} % not finite)"
+    speed = read(root, "speed")["tables"][0]["rows"]
+    rates = {row["method"]: shown(row["million per second"]) for row in speed}
+
+    def others(cells: dict[str, str]) -> str:
+        names = {"TFP": "TFP on JAX", "scipy": "scipy ive", "ProCo": "ProCo recurrence"}
+        return "; ".join(f"{name} {cells[long]}" for name, long in names.items() if long in cells)
+
     points = "points of accuracy"
-    cells = [
-        (f"equal gains on frozen CIFAR-100-LT features, {points}", shown_effect["frozen"], frozen),
+    score = "largest relative error of a vMF score in 1,024 dimensions"
+    rate = "million scores per second, one CPU thread (others: Bessel functions, two per score)"
+    rows = [
+        (f"equal gains on frozen CIFAR-100-LT features, {points}", ours["frozen"], frozen),
         ("the same with a temperature chosen for each rule", tuned, "not in the paper"),
-        (f"equal gains in training on CIFAR-LT, {points}", shown_effect["training"], training),
-        largest_errors(read(root, "accuracy")["tables"]),
-        rates(read(root, "speed")["tables"][0]["rows"]),
+        (f"equal gains in training on CIFAR-LT, {points}", ours["training"], training),
+        (score, errors["resultant, float64"], others(errors)),
+        (rate, rates["resultant, float64, kappa per class"], others(rates)),
     ]
-    return [dict(zip(("", "resultant", "others"), row, strict=True)) for row in cells]
+    return [dict(zip(("", "resultant", "others"), row, strict=True)) for row in rows]
 
 
 def effects(root: Path) -> Row:
@@ -97,25 +111,3 @@ def effects(root: Path) -> Row:
 def effect(row: Row) -> str:
     text = f"{row['points']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
     return text.replace(" ", "\N{NO-BREAK SPACE}")  # an interval stays on one line
-
-
-def of_peers(cells: dict[str, str]) -> str:
-    """List the cells of other methods under short names."""
-    names = {"TFP": "TFP on JAX", "scipy": "scipy ive", "ProCo": "ProCo recurrence"}
-    return "; ".join(f"{name} {cells[method]}" for name, method in names.items() if method in cells)
-
-
-def largest_errors(tables: Sequence[Any]) -> tuple[str, str, str]:
-    """Largest errors of the score at p = 1,024, ours in float64 and those of others."""
-    errors, lost = ({row["method"]: row["p = 1,024"] for row in t["rows"]} for t in tables[:2])
-    cells = {name: shown(error) for name, error in errors.items()}
-    cells |= {name: f"{cells[name]} ({100 * s:.0f} % not finite)" for name, s in lost.items() if s}
-    what = "largest relative error of a vMF score in 1,024 dimensions"
-    return what, cells["resultant, float64"], of_peers(cells)
-
-
-def rates(rows: Sequence[Row]) -> tuple[str, str, str]:
-    """Values per second on one thread of a CPU."""
-    cells = {row["method"]: shown(row["million per second"]) for row in rows}
-    what = "million scores per second, one CPU thread (others: Bessel functions, two per score)"
-    return what, cells["resultant, float64, kappa per class"], of_peers(cells)

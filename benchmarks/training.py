@@ -3,12 +3,12 @@ steps, with separate and with fused kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 
 import torch
 
-from benchmarks import Row, Table, progress
+from benchmarks import Row, Tables
 from benchmarks.gpu import captured, milliseconds
 from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.training.batches import CifarBatches
@@ -55,20 +55,17 @@ def whole(runs: int, fuse: bool) -> float:
     return 1e3 * step / runs / VIEWS
 
 
-def run(data: Path | None) -> list[Table]:
+def measurements() -> Iterator[Row]:
     torch.backends.cudnn.benchmark = True
-    rows: list[Row] = []
     parts = {"network alone": network, "whole step": whole}
     for (name, part), fuse in product(parts.items(), (False, True)):
-        row: Row = {"us per view": f"{name}, {'fused' if fuse else 'separate'} kernels"}
-        for runs in NUMBERS:
-            progress(f"{row['us per view']}, {runs} runs")
-            row[f"{runs} run{'s' if runs > 1 else ''}"] = part(runs, fuse)
-        rows.append(row)
-    return [{"rows": rows, "note": NOTE}]
+        times = {f"{runs} run{'s' if runs > 1 else ''}": part(runs, fuse) for runs in NUMBERS}
+        yield {"us per view": f"{name}, {'fused' if fuse else 'separate'} kernels", **times}
 
 
-NOTE = """\
+def run() -> Tables:
+    note = """\
 Two views of 256 images per step and run; bfloat16 network, float32 score and statistics. A whole
 step is network, loss, statistics and optimizer, replayed as a CUDA graph, and its share of the
 views, which are made when an epoch begins. `training.md` has the attempts behind these times."""
+    yield note, measurements()
