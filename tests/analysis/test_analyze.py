@@ -37,39 +37,39 @@ def with_train(data: FeatureSet, **changes: Any) -> FeatureSet:
     return replace(data, train=replace(data.train, **changes))
 
 
-class TestRoles:
-    def test_weights_give_the_metric(self) -> None:
-        data = small_set()
-        assert plan(data).metric == BALANCED
-        assert plan(replace(data, test=data.train)).metric == ACCURACY
-        y = torch.tensor([0, 0, 0, 1, 2, 2])
-        hits = torch.tensor([1.0, 0, 1, 1, 0, 1]).double()
-        assert float(row_weights(y, ACCURACY) @ hits) == pytest.approx(4 / 6)
-        assert float(row_weights(y, BALANCED) @ hits) == pytest.approx((2 / 3 + 1 + 0.5) / 3)
-        drawn = row_weights(torch.tensor([0, 1]), ACCURACY, torch.tensor([9, 1]))
-        assert drawn.tolist() == pytest.approx([0.9, 0.1])
+def test_weights_give_the_metric() -> None:
+    data = small_set()
+    assert plan(data).metric == BALANCED
+    assert plan(replace(data, test=data.train)).metric == ACCURACY
+    y = torch.tensor([0, 0, 0, 1, 2, 2])
+    hits = torch.tensor([1.0, 0, 1, 1, 0, 1]).double()
+    assert float(row_weights(y, ACCURACY) @ hits) == pytest.approx(4 / 6)
+    assert float(row_weights(y, BALANCED) @ hits) == pytest.approx((2 / 3 + 1 + 0.5) / 3)
+    drawn = row_weights(torch.tensor([0, 1]), ACCURACY, torch.tensor([9, 1]))
+    assert drawn.tolist() == pytest.approx([0.9, 0.1])
 
-    def test_folds_val_and_rows_kept_apart(self) -> None:
-        folds = plan(small_set())
-        assert folds.folds is not None and len(folds.splits) == 5
-        for fit, rows in folds.splits:
-            assert sorted([*fit.tolist(), *rows.tolist()]) == list(range(sum(COUNTS)))
-        assert sorted(folds.rows.tolist()) == list(range(sum(COUNTS)))
-        own = plan(small_set(val=True))
-        assert own.folds is None and own.validation.name == "val" and "split val" in own.words
-        apart = plan(small_set(kept_apart=torch.arange(0, 60, 2)))
-        assert apart.rows.tolist() == list(range(0, 60, 2))
-        assert len(apart.splits[0][0]) == sum(COUNTS) - 30
-        # Rows of one identity share a fold.
-        ids = torch.arange(sum(COUNTS)) // 2
-        for fit, rows in plan(with_train(small_set(), identities=ids)).splits:
-            assert not set(ids[fit].tolist()) & set(ids[rows].tolist())
-        # Thousands of classes validate on few rows.
-        y = torch.arange(6000).repeat_interleave(3)
-        rows = Split("train", torch.zeros(len(y), 2), y)
-        names = tuple(map(str, range(6000)))
-        made = plan(FeatureSet("m", "x", names, rows, replace(rows, name="test")))
-        assert len(made.splits) == 1 and 2000 <= len(made.rows) <= 4000
+
+def test_folds_val_and_rows_kept_apart() -> None:
+    folds = plan(small_set())
+    assert folds.folds is not None and len(folds.splits) == 5
+    for fit, rows in folds.splits:
+        assert sorted([*fit.tolist(), *rows.tolist()]) == list(range(sum(COUNTS)))
+    assert sorted(folds.rows.tolist()) == list(range(sum(COUNTS)))
+    own = plan(small_set(val=True))
+    assert own.folds is None and own.validation.name == "val" and "split val" in own.words
+    apart = plan(small_set(kept_apart=torch.arange(0, 60, 2)))
+    assert apart.rows.tolist() == list(range(0, 60, 2))
+    assert len(apart.splits[0][0]) == sum(COUNTS) - 30
+    # Rows of one identity share a fold.
+    ids = torch.arange(sum(COUNTS)) // 2
+    for fit, rows in plan(with_train(small_set(), identities=ids)).splits:
+        assert not set(ids[fit].tolist()) & set(ids[rows].tolist())
+    # Thousands of classes validate on few rows.
+    y = torch.arange(6000).repeat_interleave(3)
+    rows = Split("train", torch.zeros(len(y), 2), y)
+    names = tuple(map(str, range(6000)))
+    made = plan(FeatureSet("m", "x", names, rows, replace(rows, name="test")))
+    assert len(made.splits) == 1 and 2000 <= len(made.rows) <= 4000
 
 
 def candidate(key: str, hits: Tensor, rank: float, family: str = "scikit-learn") -> Candidate:
@@ -79,37 +79,37 @@ def candidate(key: str, hits: Tensor, rank: float, family: str = "scikit-learn")
     return Candidate(key, key, family, rank, {}, "", predicted, None, 0.0, 1)
 
 
-class TestChoice:
-    def test_the_best_whichever_it_is_and_ties_to_the_simpler(self) -> None:
-        rows, even = torch.arange(1000), torch.full((1000,), 1e-3, dtype=torch.float64)
-        plan: Any = SimpleNamespace(labels=torch.ones(1000).long(), weights=even)
-        majority = candidate("majority", rows < 100, -1, "baseline")
-        simple = candidate("simple", rows < 800, 1)
-        strong = candidate("strong", rows < 900, 9)
-        near = candidate("near", (rows < 899) | (rows == 999), 5)
-        able = [majority, simple, strong]
-        assert choose(able, plan, None)[1] == "strong"
-        # As accurate but for one row each way.
-        assert choose([*able, near], plan, None) == ("near", "near")
-        again = candidate("again", rows < 900, 0)
-        assert choose([*able, again], plan, None)[1] == "again"
-        # One vMF method stands for all.
-        vmf = [candidate(key, rows < n, 1, "vmf") for key, n in (("native", 600), ("angular", 500))]
-        assert choose([majority, *vmf], plan, "angular")[1] == "angular"
+def test_the_best_is_chosen_and_of_ties_the_simplest() -> None:
+    rows, even = torch.arange(1000), torch.full((1000,), 1e-3, dtype=torch.float64)
+    plan: Any = SimpleNamespace(labels=torch.ones(1000).long(), weights=even)
+    majority = candidate("majority", rows < 100, -1, "baseline")
+    simple = candidate("simple", rows < 800, 1)
+    strong = candidate("strong", rows < 900, 9)
+    near = candidate("near", (rows < 899) | (rows == 999), 5)
+    able = [majority, simple, strong]
+    assert choose(able, plan, None)[1] == "strong"
+    # As accurate but for one row each way.
+    assert choose([*able, near], plan, None) == ("near", "near")
+    again = candidate("again", rows < 900, 0)
+    assert choose([*able, again], plan, None)[1] == "again"
+    # One vMF method stands for all.
+    vmf = [candidate(key, rows < n, 1, "vmf") for key, n in (("native", 600), ("angular", 500))]
+    assert choose([majority, *vmf], plan, "angular")[1] == "angular"
 
-    def test_features_that_do_not_carry_labels(self) -> None:
-        """One class has most rows, and all rows are noise."""
-        generator = torch.Generator().manual_seed(0)
-        y = (torch.rand(900, generator=generator) * 5).long().clamp_max(2)
-        x = torch.randn(900, 8, generator=generator)
-        train, test = Split("train", x[:600], y[:600]), Split("test", x[600:], y[600:])
-        data = FeatureSet("memory", "noise", ("a", "b", "c"), train, test)
-        evaluated, _ = analyze_sets([data], Settings(theory=False), print)
-        result = evaluated[0].result
-        assert result.recommendation.key is None and result.recommended is None
-        assert result.recommendation.sentences[0] == "These features do not carry these labels."
-        assert result.recommendation.code == ""
-        assert all(method.difference is None for method in result.methods)
+
+def test_features_that_do_not_carry_labels() -> None:
+    """One class has most rows, and all rows are noise."""
+    generator = torch.Generator().manual_seed(0)
+    y = (torch.rand(900, generator=generator) * 5).long().clamp_max(2)
+    x = torch.randn(900, 8, generator=generator)
+    train, test = Split("train", x[:600], y[:600]), Split("test", x[600:], y[600:])
+    data = FeatureSet("memory", "noise", ("a", "b", "c"), train, test)
+    evaluated, _ = analyze_sets([data], Settings(theory=False), print)
+    result = evaluated[0].result
+    assert result.recommendation.key is None and result.recommended is None
+    assert result.recommendation.sentences[0] == "These features do not carry these labels."
+    assert result.recommendation.code == ""
+    assert all(method.difference is None for method in result.methods)
 
 
 @pytest.mark.parametrize("kind", ["folds", "copies", "val"])
@@ -149,103 +149,106 @@ def test_explanation_of_mixtures_is_about_one_component(evaluated: Any) -> None:
     assert one.model.state_.num_classes == 6
 
 
-class TestEvaluation:
-    def test_numbers_against_a_count(self, evaluated: Any) -> None:
-        data, result = evaluated.data, evaluated.result
-        y = data.test.y
-        for c in evaluated.candidates:
-            method = result.method(c.key)
-            x = data.test.x if c.family == "vmf" else data.test.x.numpy()
-            p = torch.as_tensor(c.model.predict_proba(x)).double()
-            right = (p.argmax(1) == y).double()
-            assert method.accuracy.value == pytest.approx(float(right.mean()))
-            own = [float(right[y == k].mean()) for k in range(6)]
-            assert method.balanced.value == pytest.approx(np.mean(own))
-            np.testing.assert_allclose(method.class_accuracy, own)
-            loss = -p.gather(1, y[:, None]).clamp_min(SMALLEST).log().mean()
-            assert method.log_loss.value == pytest.approx(float(loss), rel=1e-5)
-            assert method.accuracy.low < method.accuracy.value < method.accuracy.high or (
-                method.accuracy.value in (0, 1)
-            )
-        scores = [m.validation.value for m in result.methods]
-        assert scores == sorted(scores, reverse=True)
-
-    def test_differences_are_paired(self, evaluated: Any) -> None:
-        result, y = evaluated.result, evaluated.data.test.y
-        chosen = evaluated.tested[result.recommendation.key].predicted == y
-        weights = row_weights(y, result.data.metric)
-        for method in result.methods:
-            if method.key == result.recommendation.key:
-                assert method.difference is None
-                continue
-            own = evaluated.tested[method.key].predicted == y
-            d = (own.double() - chosen.double()) @ weights
-            assert method.difference.gain == pytest.approx(float(d))
-            tie = method.difference.low <= 0 <= method.difference.high
-            assert (method.difference.verdict == "tie") == tie
-
-    def test_methods_and_texts(self, evaluated: Any) -> None:
-        result = evaluated.result
-        families = {m.family for m in result.methods}
-        assert families == {"vmf", "scikit-learn", "baseline"}
-        for method in result.methods:
-            if method.family != "baseline":
-                compile(method.code, method.key, "exec")
-        text = " ".join(result.recommendation.sentences)
-        assert result.recommended.name in text and "%" in text
-        assert result.map is not None and result.explorer is not None
-        assert result.theory is not None and result.theory.gains is not None
-        native = result.method("native")
-        assert result.theory.space.tau == native.settings["temperature"]
-        assert native.name in ("native", "native (whitened)")
-        assert result.to_dict()["data"]["metadata"] == {"dataset": "small"}
-
-    def test_sliders_are_those_of_the_scores(self, evaluated: Any) -> None:
-        """Cosines, concentrations and prior give the predictions of a classifier."""
-        e, data = evaluated.result.explorer, evaluated.data
-        assert math.isnan(e.shrinkage[0]) and e.weight.sum() == pytest.approx(1)
-        x = functional.normalize(data.test.x[e.row].double(), dim=1)
-        mu = functional.normalize(data.train.x.double(), dim=1)
-        mu = torch.stack([mu[data.train.y == c].mean(0) for c in range(6)])
-        rho = x @ functional.normalize(mu, dim=1).T
-        np.testing.assert_allclose(e.cosine[0], rho.gather(1, torch.tensor(e.candidates)), 1e-5)
-        assert (e.label == data.test.y[e.row].numpy()).all()
+def test_numbers_against_a_count(evaluated: Any) -> None:
+    data, result = evaluated.data, evaluated.result
+    y = data.test.y
+    for c in evaluated.candidates:
+        method = result.method(c.key)
+        x = data.test.x if c.family == "vmf" else data.test.x.numpy()
+        p = torch.as_tensor(c.model.predict_proba(x)).double()
+        right = (p.argmax(1) == y).double()
+        assert method.accuracy.value == pytest.approx(float(right.mean()))
+        own = [float(right[y == k].mean()) for k in range(6)]
+        assert method.balanced.value == pytest.approx(np.mean(own))
+        np.testing.assert_allclose(method.class_accuracy, own)
+        loss = -p.gather(1, y[:, None]).clamp_min(SMALLEST).log().mean()
+        assert method.log_loss.value == pytest.approx(float(loss), rel=1e-5)
+        assert method.accuracy.low < method.accuracy.value < method.accuracy.high or (
+            method.accuracy.value in (0, 1)
+        )
+    scores = [m.validation.value for m in result.methods]
+    assert scores == sorted(scores, reverse=True)
 
 
-class TestRows:
-    def test_a_wrong_label_and_an_outlier_are_found(self) -> None:
-        data = small_set(noise=0.3)
-        x, y = data.train.x.clone(), data.train.y.clone()
-        y[3], y[70] = 4, 0
-        x[10] = -x[10]
-        data = with_train(data, x=x, y=y)
-        model = fit_rules(data, plan(data), Settings(), print).candidates[0].model
-        tables = suspicious_rows(data, model)
-        wrong = tables["label"]
-        found = {(s, int(r)) for s, r in zip(wrong.split, wrong.row, strict=True)}
-        assert {("train", 3), ("train", 70)} <= found and len(found) < 25
-        at = next(i for i, r in enumerate(wrong.row) if r == 3 and wrong.split[i] == "train")
-        assert (wrong.label[at], wrong.other[at]) == (4, 0)
-        assert 10 in tables["outlier"].row[tables["outlier"].split == "train"]
-        assert (np.diff(wrong.score) <= 0).all() and wrong.total == len(wrong.row)
+def test_differences_are_paired(evaluated: Any) -> None:
+    result, y = evaluated.result, evaluated.data.test.y
+    chosen = evaluated.tested[result.recommendation.key].predicted == y
+    weights = row_weights(y, result.data.metric)
+    for method in result.methods:
+        if method.key == result.recommendation.key:
+            assert method.difference is None
+            continue
+        own = evaluated.tested[method.key].predicted == y
+        d = (own.double() - chosen.double()) @ weights
+        assert method.difference.gain == pytest.approx(float(d))
+        tie = method.difference.low <= 0 <= method.difference.high
+        assert (method.difference.verdict == "tie") == tie
 
-    def test_hard_rows_are_no_label_errors(self) -> None:
-        """Half of the rows are predicted wrongly, without confidence."""
-        data = small_set(noise=1.2)
-        model = fit_rules(data, plan(data), Settings(), print).candidates[0].model
-        predicted = torch.as_tensor(model.predict(data.test.x.numpy()))
-        assert (predicted != data.test.y).double().mean() > 0.3
-        assert suspicious_rows(data, model)["label"].total < 0.02 * sum(COUNTS)
 
-    def test_duplicates_across_splits(self) -> None:
-        data = small_set()
-        x = data.test.x.clone()
-        x[5], x[9] = data.train.x[40], data.train.x[2]
-        test = Split("test", x, data.test.y, torch.arange(len(x)) + 100)
-        table = duplicates(replace(data, test=test))
-        assert table.row.tolist() == [5, 9] and table.score.tolist() == [40, 2]
-        assert table.identity.tolist() == ["105", "109"]
-        assert set(table.copy_split) == {"train"} and table.total == 2
+def test_methods_and_texts(evaluated: Any) -> None:
+    result = evaluated.result
+    families = {m.family for m in result.methods}
+    assert families == {"vmf", "scikit-learn", "baseline"}
+    for method in result.methods:
+        if method.family != "baseline":
+            compile(method.code, method.key, "exec")
+    text = " ".join(result.recommendation.sentences)
+    assert result.recommended.name in text and "%" in text
+    assert result.map is not None and result.explorer is not None
+    assert result.theory is not None and result.theory.gains is not None
+    native = result.method("native")
+    assert result.theory.space.tau == native.settings["temperature"]
+    assert native.name in ("native", "native (whitened)")
+    assert result.to_dict()["data"]["metadata"] == {"dataset": "small"}
+
+
+def test_sliders_are_those_of_the_scores(evaluated: Any) -> None:
+    """Cosines, concentrations and prior give the predictions of a classifier."""
+    e, data = evaluated.result.explorer, evaluated.data
+    assert math.isnan(e.shrinkage[0]) and e.weight.sum() == pytest.approx(1)
+    x = functional.normalize(data.test.x[e.row].double(), dim=1)
+    mu = functional.normalize(data.train.x.double(), dim=1)
+    mu = torch.stack([mu[data.train.y == c].mean(0) for c in range(6)])
+    rho = x @ functional.normalize(mu, dim=1).T
+    np.testing.assert_allclose(e.cosine[0], rho.gather(1, torch.tensor(e.candidates)), 1e-5)
+    assert (e.label == data.test.y[e.row].numpy()).all()
+
+
+def test_a_wrong_label_and_an_outlier_are_found() -> None:
+    data = small_set(noise=0.3)
+    x, y = data.train.x.clone(), data.train.y.clone()
+    y[3], y[70] = 4, 0
+    x[10] = -x[10]
+    data = with_train(data, x=x, y=y)
+    model = fit_rules(data, plan(data), Settings(), print).candidates[0].model
+    tables = suspicious_rows(data, model)
+    wrong = tables["label"]
+    found = {(s, int(r)) for s, r in zip(wrong.split, wrong.row, strict=True)}
+    assert {("train", 3), ("train", 70)} <= found and len(found) < 25
+    at = next(i for i, r in enumerate(wrong.row) if r == 3 and wrong.split[i] == "train")
+    assert (wrong.label[at], wrong.other[at]) == (4, 0)
+    assert 10 in tables["outlier"].row[tables["outlier"].split == "train"]
+    assert (np.diff(wrong.score) <= 0).all() and wrong.total == len(wrong.row)
+
+
+def test_hard_rows_are_no_label_errors() -> None:
+    """Half of the rows are predicted wrongly, without confidence."""
+    data = small_set(noise=1.2)
+    model = fit_rules(data, plan(data), Settings(), print).candidates[0].model
+    predicted = torch.as_tensor(model.predict(data.test.x.numpy()))
+    assert (predicted != data.test.y).double().mean() > 0.3
+    assert suspicious_rows(data, model)["label"].total < 0.02 * sum(COUNTS)
+
+
+def test_duplicates_across_splits() -> None:
+    data = small_set()
+    x = data.test.x.clone()
+    x[5], x[9] = data.train.x[40], data.train.x[2]
+    test = Split("test", x, data.test.y, torch.arange(len(x)) + 100)
+    table = duplicates(replace(data, test=test))
+    assert table.row.tolist() == [5, 9] and table.score.tolist() == [40, 2]
+    assert table.identity.tolist() == ["105", "109"]
+    assert set(table.copy_split) == {"train"} and table.total == 2
 
 
 def test_references_are_those_of_scikit_learn() -> None:
