@@ -52,11 +52,8 @@ def write_parquet(
     import pyarrow.parquet as pq
 
     contents = [photo_bytes(i) for i in range(len(labels))] if images is None else images
-    column = pa.array(
-        contents if plain else [{"bytes": a, "path": None} for a in contents],
-        pa.binary() if plain else pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
-    )
-    table = pa.table({"image": column, "label": pa.array(labels)})
+    column = contents if plain else [{"bytes": a, "path": "a.png"} for a in contents]
+    table = pa.table({"image": column, "label": labels})
     if names is not None:
         features = {"label": {"names": list(names), "_type": "ClassLabel"}}
         metadata = json.dumps({"info": {"features": features}})

@@ -11,7 +11,7 @@ import struct
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -178,14 +178,14 @@ def test_download_goes_through_torchvision(tmp_path: Path, monkeypatch: Any) -> 
     same(load_cifar("cifar100", tmp_path, download=True), parts)
 
 
-class Runs:
-    """A pickle that creates a file when it is loaded."""
+class Call(NamedTuple):
+    """An object that is called with a path when it is unpickled."""
 
-    def __init__(self, path: Path, call: Callable[..., Any]) -> None:
-        self.path, self.call = path, call
+    function: Callable[..., Any]
+    path: str
 
     def __reduce__(self) -> Any:
-        return self.call, (str(self.path),)
+        return self.function, (self.path,)
 
 
 def forms(data: bytes) -> dict[str, bytes]:
@@ -196,8 +196,7 @@ def forms(data: bytes) -> dict[str, bytes]:
 @pytest.mark.parametrize("call", [os.mkdir, eval, np.load], ids=lambda call: call.__name__)
 def test_a_hostile_batch_runs_nothing(protocol: int, call: Any, tmp_path: Path) -> None:
     proof = tmp_path / "proof"
-    hostile = Runs(proof, call)
-    pixels = np.zeros((2, 3072), np.uint8)
+    pixels, hostile = np.zeros((2, 3072), np.uint8), Call(call, str(proof))
     data = pickle.dumps({b"data": pixels, b"labels": [0, 1], b"x": hostile}, protocol)
     put(tmp_path / "cifar-10-batches-py", forms(data))
     with pytest.raises(ValueError, match=r"data_batch_1 to be a CIFAR batch.*got: the name"):

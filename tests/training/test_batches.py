@@ -35,13 +35,9 @@ LABELS = torch.arange(N)
 
 
 def batches(
-    images: Tensor,
-    seeds: Sequence[int],
-    third: bool = False,
-    dtype: torch.dtype = torch.float32,
-    contrastive: str = "simclr",
+    images: Tensor, seeds: Sequence[int], third: bool = False, contrastive: str = "simclr"
 ) -> CifarBatches:
-    return CifarBatches(images, LABELS, seeds, EACH, third, dtype, contrastive)
+    return CifarBatches(images, LABELS, seeds, EACH, third, torch.float32, contrastive)
 
 
 def epoch_of(loaded: CifarBatches | PhotoBatches, epoch: int) -> list[tuple[Tensor, Tensor]]:
@@ -127,10 +123,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ImageStore:
     return open_store(source(folder / "files", 26), folder / "store", 20, workers=0)
 
 
-def photo_batches(store: ImageStore, seed: int = 3, **options: Any) -> PhotoBatches:
+def photo_batches(store: ImageStore) -> PhotoBatches:
     views = [contrastive_view(VIEW)] * 2 + [classification_view(VIEW)]
-    settings = views, seed, 12, CHANNELS, torch.float32, CPU
-    return PhotoBatches(store.source, lambda: store, *settings, **options)
+    settings = views, 3, 12, CHANNELS, torch.float32, CPU
+    return PhotoBatches(store.source, lambda: store, *settings)
 
 
 def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:

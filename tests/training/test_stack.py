@@ -63,10 +63,10 @@ def train_epoch(stack: Stack, epoch: int = 0) -> Stack:
     return stack
 
 
-def near(a: Tensor, b: Tensor, bar: float = 1e-9) -> None:
+def near(a: Tensor, b: Tensor) -> None:
     """Compare in the root mean square, except tensors that are nearly zero."""
     a, b = a.detach().double(), b.detach().double()
-    assert float((a - b).norm()) <= bar * float(b.norm()) + 1e-9 * b.numel() ** 0.5
+    assert float((a - b).norm()) <= 1e-9 * (float(b.norm()) + b.numel() ** 0.5)
 
 
 PRIORS = {"prior": 0.5, "classifier_prior": 1.0, "contrastive_weight": 0.3}
