@@ -4,25 +4,24 @@
 
 from __future__ import annotations
 
-import io
 import os
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
+from torch.nn.functional import interpolate
 
 from benchmarks import Row, Tables
 from benchmarks.gpu import milliseconds
 from resultant.images.files import FileImages, file_status
 from resultant.images.parquet import read_parquet
 from resultant.images.photo_views import classification_view, contrastive_view
-from resultant.images.source import ImageSource, LabelledImages, coded, cores
-from resultant.images.store import ImageStore, open_store
+from resultant.images.source import LabelledImages, coded, in_threads
+from resultant.images.store import open_store
 from resultant.training.config import Run, preset
 from resultant.training.photo_batches import PhotoBatches
 from resultant.training.stack import Stack, side_by_side
@@ -36,38 +35,20 @@ BATCH, EPOCHS = 256, 12
 
 def write_photograph(path: str) -> None:
     """Write a JPEG of clouds at several scales, of 60 to 100 kB."""
-    from PIL import Image
-
-    rng = np.random.default_rng(int(Path(path).stem))
-    total = np.zeros((HEIGHT, WIDTH, 3), np.float32)
+    generator = torch.Generator().manual_seed(int(Path(path).stem))
+    image = torch.randint(70, 180, (1, 3, 1, 1), generator=generator).float()
     for side, weight in ((4, 90), (12, 45), (40, 24), (120, 14), (400, 8)):
-        coarse = rng.normal(0, 1, (side, side, 3)) + rng.normal(0, 1, (side, side, 1))
-        for c in range(3):
-            plane = Image.fromarray(coarse[..., c].astype(np.float32))
-            plane = plane.resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
-            total[..., c] += weight * np.asarray(plane) / 2
-    levels = np.clip(total + rng.integers(70, 180, 3), 0, 255).astype(np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(levels).save(file, "JPEG", quality=94)
-    Path(path).write_bytes(file.getvalue())
+        grey, coloured = (torch.randn(1, n, side, side, generator=generator) for n in (1, 3))
+        clouds = interpolate(grey + coloured, (HEIGHT, WIDTH), mode="bicubic", antialias=True)
+        image = image + weight / 2 * clouds
+    levels = image[0].permute(1, 2, 0).clamp(0, 255).byte().numpy()
+    Image.fromarray(levels).save(path, quality=94)
 
 
 def photographs(folder: Path) -> LabelledImages:
     paths = [str(folder / f"{i}.jpg") for i in range(PHOTOGRAPHS)]
-    with ProcessPoolExecutor(cores()) as pool:
-        list(pool.map(write_photograph, paths, chunksize=16))
+    list(in_threads(write_photograph, paths))
     return LabelledImages(FileImages(paths, file_status(paths)), np.arange(len(paths)) % CLASSES)
-
-
-def build(source: ImageSource, store: ImageStore, size: int) -> Stack:
-    device, config = torch.device("cuda"), preset("imagenet-lt", size=size, batch_size=BATCH)
-    views = [contrastive_view(size)] * 2 + [classification_view(size)]
-    batches = PhotoBatches(
-        *(source, lambda: store, views, 0, BATCH, config.channels, torch.bfloat16, device),
-        note=print,
-    )
-    counts = torch.bincount(torch.from_numpy(source.labels))
-    return Stack(config, (Run(seed=0),), batches, counts, device)
 
 
 def train(stack: Stack, numbers: range) -> float:
@@ -96,10 +77,16 @@ def measure(name: str, images: LabelledImages, size: int, folder: Path) -> Row:
     began = time.perf_counter()
     store = open_store(source, folder, size * 256 // 224, note=print)
     decoding = time.perf_counter() - began
-    stack = build(source, store, size)
+    device, config = torch.device("cuda"), preset("imagenet-lt", size=size, batch_size=BATCH)
+    batches = PhotoBatches(
+        *(source, lambda: store, [contrastive_view(size)] * 2 + [classification_view(size)], 0),
+        *(BATCH, config.channels, torch.bfloat16, device),
+        note=print,
+    )
+    counts = torch.bincount(torch.from_numpy(source.labels))
+    stack = Stack(config, (Run(seed=0),), batches, counts, device)
     stack.capture()
     torch.cuda.empty_cache()
-    batches: Any = stack.batches
     network = torch.cuda.memory_reserved() - batches.buffers.nbytes
     steps = min(batches.steps, 30)
     still = resident(stack, steps)

@@ -29,52 +29,39 @@ OUTSIDE = "clinc150-outside"
 # Added to sums of squares, as in pytorch-ood.
 RIDGE = 1e-6
 
-Scores = dict[str, np.ndarray]
 
-
-def fitted_classes(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> Scores:
-    """Score queries by vMF classes: large for rows like those of a class."""
+def areas(x: np.ndarray, y: np.ndarray, queries: np.ndarray, inside: np.ndarray) -> Row:
+    """Return the AUROC of every detector, in percent."""
     one, many = VMFClassifier().fit(x, y), VMFClassifier(components=8).fit(x, y)
     metric = VMFClassifier(whiten="within", shrinkage=0.3).fit(x, y)
-    mu = metric.state_.mu.float().numpy()
-    return {
-        "log_marginal": np.asarray(one.log_marginal(queries)),
-        "log_marginal, 8 components": np.asarray(many.log_marginal(queries)),
-        "log_marginal, metric": np.asarray(metric.log_marginal(queries)),
-        "largest cosine, metric": (np.asarray(metric.directions(queries)) @ mu.T).max(1),
+    cosines = np.asarray(metric.directions(queries)) @ metric.state_.mu.float().numpy().T
+    found = {
+        "log_marginal": one.log_marginal(queries),
+        "log_marginal, 8 components": many.log_marginal(queries),
+        "log_marginal, metric": metric.log_marginal(queries),
+        "largest cosine, metric": cosines.max(1),
     }
 
+    units, unit_queries = normalize(x), normalize(queries)
+    distance, _ = NearestNeighbors(n_neighbors=50).fit(units).kneighbors(unit_queries)
+    found |= {f"kNN, k = {k}": -distance[:, k - 1] for k in (1, 5, 50)}
 
-def neighbours(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> Scores:
-    distance, _ = NearestNeighbors(n_neighbors=50).fit(normalize(x)).kneighbors(normalize(queries))
-    return {f"kNN, k = {k}": -distance[:, k - 1] for k in (1, 5, 50)}
-
-
-def gaussians(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> Scores:
-    x, queries = x.astype(np.float64), queries.astype(np.float64)
+    z, wide = x.astype(np.float64), queries.astype(np.float64)
     names, own = np.unique(y, return_inverse=True)
-    means = np.stack([x[y == c].mean(0) for c in names])
+    means = np.stack([z[y == c].mean(0) for c in names])
 
     def distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
         squares = rows.T @ rows + RIDGE * np.eye(rows.shape[1])
         whiten = np.linalg.inv(np.linalg.cholesky(squares)).T
-        return cdist(queries @ whiten, centres @ whiten, "sqeuclidean")
+        return cdist(wide @ whiten, centres @ whiten, "sqeuclidean")
 
-    within, background = distances(x - means[own], means), distances(x - x.mean(0), x.mean(0)[None])
-    return {"Mahalanobis": -within.min(1), "RMD": -(within - background).min(1)}
+    within, background = distances(z - means[own], means), distances(z - z.mean(0), z.mean(0)[None])
+    found |= {"Mahalanobis": -within.min(1), "RMD": -(within - background).min(1)}
 
-
-def logits(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> Scores:
-    model = LogisticRegression(C=100, max_iter=200).fit(normalize(x), y)
-    scores = model.decision_function(normalize(queries))
-    energy = np.asarray(logsumexp(scores, axis=1))
-    return {"energy": energy, "largest probability": np.exp(scores.max(1) - energy)}
-
-
-def areas(x: np.ndarray, y: np.ndarray, queries: np.ndarray, inside: np.ndarray) -> Row:
-    """Return the AUROC of every detector, in percent."""
-    detectors = (fitted_classes, neighbours, gaussians, logits)
-    found = {name: s for detect in detectors for name, s in detect(x, y, queries).items()}
+    model = LogisticRegression(C=100, max_iter=200).fit(units, y)
+    logits = model.decision_function(unit_queries)
+    energy = np.asarray(logsumexp(logits, axis=1))
+    found |= {"energy": energy, "largest probability": np.exp(logits.max(1) - energy)}
     return {name: 100 * float(roc_auc_score(inside, score)) for name, score in found.items()}
 
 

@@ -74,51 +74,43 @@ def proco_score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
 
 
 @cache
-def tensorflow_probability() -> Any:
-    """Return log_bessel_ive of TensorFlow Probability on JAX in double precision, or None."""
+def tensorflow_probability() -> dict[str, Method]:
+    """Return log I_nu(x) - x of TensorFlow Probability on JAX in double precision, if installed."""
     try:
         import jax  # type: ignore[import-not-found]
         from tensorflow_probability.substrates import jax as tfp  # type: ignore[import-not-found]
     except Exception:  # under a newer JAX the import raises other errors than ImportError
-        return None
+        return {}
     jax.config.update("jax_enable_x64", True)
     log_ive = jax.jit(tfp.math.log_bessel_ive)
-    return lambda nu, x: np.asarray(log_ive(np.float64(nu), x))
+    return {"TFP on JAX": lambda nu, x: np.asarray(log_ive(np.float64(nu), x))}
 
 
 def scores() -> dict[str, Method]:
     """List the available scores, ours first."""
 
-    def subtracted(log_ive: Method) -> Method:
-        def score(rho: Array, kappa: Array, tau: Array, p: int) -> Array:
-            nu, x = p / 2 - 1, np.stack([tilted(rho, kappa, tau), kappa])
-            with np.errstate(all="ignore"):
-                after, before = log_ive(nu, x) + x - nu * np.log(x)
-                return after - before
-
-        return score
+    def score(log_ive: Method, rho: Array, kappa: Array, tau: Array, p: int) -> Array:
+        nu, x = p / 2 - 1, np.stack([tilted(rho, kappa, tau), kappa])
+        after, before = log_ive(nu, x) + x - nu * np.log(x)
+        return after - before
 
     logs: dict[str, Method] = {"scipy ive": lambda nu, x: np.log(special.ive(nu, x))}
-    if (log_ive := tensorflow_probability()) is not None:
-        logs["TFP on JAX"] = log_ive
-    others = {name: subtracted(log) for name, log in logs.items()}
+    logs |= tensorflow_probability()
+    others = {name: partial(score, log) for name, log in logs.items()}
     return {**ours(vmf_score), **others, "ProCo recurrence": proco_score}
 
 
 def ratios() -> dict[str, Method]:
     """List the available ratios, ours first."""
 
-    def scipy_ratio(x: Array, p: int) -> Array:
-        with np.errstate(all="ignore"):
-            return special.ive(p / 2, x) / special.ive(p / 2 - 1, x)
-
     def proco_ratio(x: Array, p: int) -> Array:
         value, above = miller(int(p / 2 - 1), torch.from_numpy(x).float().double())
         return (above - value).exp().clamp(max=1.0).numpy()
 
-    known = ours(lambda x, p: bessel_ratio(p / 2 - 1, x)) | {"scipy ive": scipy_ratio}
-    if (log_ive := tensorflow_probability()) is not None:
-        known["TFP on JAX"] = lambda x, p: np.exp(log_ive(p / 2, x) - log_ive(p / 2 - 1, x))
+    known = ours(lambda x, p: bessel_ratio(p / 2 - 1, x))
+    known["scipy ive"] = lambda x, p: special.ive(p / 2, x) / special.ive(p / 2 - 1, x)
+    for name, log in tensorflow_probability().items():
+        known[name] = lambda x, p: np.exp(log(p / 2, x) - log(p / 2 - 1, x))
     return {**known, "ProCo recurrence": proco_ratio}
 
 
@@ -140,6 +132,6 @@ def scipy_fit(r: Array, p: int) -> Array:
         x = np.zeros((2, p))
         x[:, 0] = length
         x[:, 1] = math.sqrt((1 - length) * (1 + length)) * np.array([1, -1])
-        with contextlib.suppress(ValueError, RuntimeError), np.errstate(all="ignore"):
+        with contextlib.suppress(ValueError, RuntimeError):
             fitted[i] = stats.vonmises_fisher.fit(x)[1]
     return fitted

@@ -55,13 +55,14 @@ def seconds(work: Work) -> float:
 def others(p: int, kt: np.ndarray, few: int) -> dict[str, tuple[str, int, Work]]:
     """Return by method what is computed, the number of values, and the work of the others."""
     some, log = torch.from_numpy(kt.ravel()[:few].copy()), "log I, one value"
-    work: dict[str, tuple[str, int, Work]] = {
+    return {
         "scipy ive": ("I, one value", kt.size, lambda: special.ive(p / 2 - 1, kt)),
         "ProCo recurrence": (f"{log}, and R", few, lambda: peers.miller(p // 2 - 1, some)),
+        **{
+            name: (log, kt.size, lambda: log_ive(p / 2 - 1, kt))
+            for name, log_ive in peers.tensorflow_probability().items()
+        },
     }
-    if (log_ive := peers.tensorflow_probability()) is not None:
-        work["TFP on JAX"] = log, kt.size, lambda: log_ive(p / 2 - 1, kt)
-    return work
 
 
 def many() -> list[Row]:

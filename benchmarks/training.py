@@ -41,9 +41,8 @@ def whole(runs: int, fuse: bool) -> float:
     labels = torch.randint(10, (IMAGES,), generator=generator).cuda()
     counts = torch.bincount(labels.cpu(), minlength=10)
     jobs = [Run(FOUR[i % 4], 0.0, i // 4) for i in range(runs)]
-    seeds = [job.seed for job in jobs]
+    seeds, config = [job.seed for job in jobs], preset("cifar-controlled", fuse=fuse)
     batches = CifarBatches(data, labels, seeds, VIEWS // 2, False, torch.bfloat16)
-    config = preset("cifar-controlled", fuse=fuse)
     stack = Stack(config, jobs, batches, counts, torch.device("cuda"))
     drawn = batches.draw(0)
     batches.load(drawn)
