@@ -72,10 +72,12 @@ def naive_kappa(R: float, p: int, estimator: str, n: int = 0) -> float:
     return high
 
 
-def close(a: Any, b: Any, rtol: float = 1e-12, atol: float = 1e-13) -> None:
-    torch.testing.assert_close(
-        torch.as_tensor(a, dtype=F64), torch.as_tensor(b, dtype=F64), rtol=rtol, atol=atol
-    )
+def close(
+    a: Any, b: Any, rtol: float = 1e-12, atol: float = 1e-13, equal_nan: bool = False
+) -> None:
+    """Compare tensors or numbers in float64."""
+    a, b = (torch.as_tensor(x, dtype=F64) for x in (a, b))
+    torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
 def changed(a: Tensor, i: int, value: float) -> Tensor:

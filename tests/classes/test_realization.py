@@ -15,11 +15,11 @@ from torch.autograd import gradcheck
 from torch.nn.functional import normalize
 
 import resultant as rs
-from class_samples import F64
+from class_samples import F64, close
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, group_masks, shot_groups
 from resultant.classes.rule import FAMILIES, REALIZATIONS
 from resultant.special import compiled as kernel
-from small_classes import TAU, C, N, P, classes, close, queries
+from small_classes import TAU, C, N, P, classes, queries
 
 
 def naive_target(g: list[float], beta: float, family: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""Classes with labelled queries, and rules whose boundaries are looked for on a short arc."""
+"""Rules, pairs of classes, and the boundaries between them on short arcs, by Brent."""
 
 from __future__ import annotations
 
@@ -10,25 +10,15 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-import small_classes
-from class_samples import F64
+from class_samples import F64, close
 from resultant.classes.realization import Realization
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import ArcRoots
-from small_classes import C, N, P
+from small_classes import C
 
 PAIR, BETA = torch.tensor([[0, 1]]), 0.3
 OFFSET = torch.linspace(-2, 1, C, dtype=F64)
 PAIRS = torch.tensor([[0, 1], [5, 2], [3, 4], [1, 0]])
-
-
-def classes(kappa: Tensor | None = None, p: int = P, seed: int = 5) -> ClassState:
-    """Classes around a direction that they share."""
-    return small_classes.classes(kappa, p, shared=0.4, seed=seed)
-
-
-def queries(state: ClassState, n: int = N) -> tuple[Tensor, Tensor]:
-    return small_classes.queries(state, n, spread=1.0), torch.arange(n) % state.num_classes
 
 
 def two(
@@ -38,11 +28,6 @@ def two(
     mu = torch.tensor([[1.0, 0.0], [math.cos(theta), math.sin(theta)]], dtype=F64)
     slope, shift = torch.tensor(slopes, dtype=F64), torch.tensor(shifts, dtype=F64)
     return Realization(mu, torch.ones(2, dtype=F64), None, slope, shift)
-
-
-def close(a: Tensor, b: Tensor, rtol: float = 1e-11, atol: float = 1e-12) -> None:
-    """Also where both have no root, NaN."""
-    torch.testing.assert_close(a.double(), b.double(), rtol=rtol, atol=atol, equal_nan=True)
 
 
 def check(roots: ArcRoots, state: ClassState, pairs: Tensor, scores: Any, value: Any) -> set[int]:
@@ -67,6 +52,6 @@ def check(roots: ArcRoots, state: ClassState, pairs: Tensor, scores: Any, value:
         counts.append(len(found))
         expected.append(found[0] if len(found) == 1 else math.nan)
     assert roots.count.tolist() == counts
-    close(roots.root, torch.tensor(expected, dtype=F64), 0.0, 1e-10)
-    close(roots.theta, torch.tensor(angles, dtype=F64), 1e-13)
+    close(roots.root, expected, 0.0, 1e-10, equal_nan=True)
+    close(roots.theta, angles)
     return set(counts)

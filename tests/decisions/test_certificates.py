@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 import resultant as rs
+from class_samples import F64, close
 from resultant._core.validation import DivergedError
 from resultant.classes.rule import REALIZATIONS
-from small_classes import close
 
-F64, F32 = torch.float64, torch.float32
+F32 = torch.float32
 DIMENSIONS = [2, 3, 5, 16, 128, 1024, 4096]
 
 

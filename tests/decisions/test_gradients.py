@@ -14,16 +14,16 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import resultant as rs
-from class_samples import F64, unit
-from decisions.arcs import BETA, OFFSET, PAIRS, classes, queries
+from class_samples import F64, close, unit
+from decisions.arcs import BETA, OFFSET, PAIRS
 from resultant._core import memory
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, shot_groups
 from resultant.classes.rule import REALIZATIONS
 from resultant.decisions.margins import PAIR_TYPES
-from small_classes import TAU, C, N, P, close
+from small_classes import TAU, C, N, P, classes, queries
 
 STATE = classes()
-Z, Y = queries(STATE)
+Z, Y = queries(STATE), torch.arange(N) % C
 H0 = rs.vmf_score(0.0, STATE.kappa, TAU, P)
 H1 = rs.vmf_score(0.0, STATE.kappa, rs.target_temperature(STATE, TAU, BETA), P)
 
@@ -119,7 +119,7 @@ def test_ambient_gradient_is_that_of_the_score_of_a_vector(realization: str) -> 
 
 def test_coordinates_at_zero_concentration() -> None:
     state = classes(torch.tensor([0.0, 3.0, 40.0], dtype=F64))
-    z, y = queries(state, 4)
+    z, y = queries(state, 4), torch.arange(4) % 3
     parts = rs.gradient_coordinates(z, y, rs.realize(state, rs.Rule(TAU)))
     weights = rs.class_scores(z, state, TAU).softmax(-1) - torch.eye(3, dtype=F64)[y]
     gradients = rs.ambient_gradient(z[:, None], state.mu, state.kappa, TAU)

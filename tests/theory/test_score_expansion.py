@@ -21,11 +21,11 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 import resultant as rs
-from class_samples import F64
-from decisions.arcs import BETA, OFFSET, check, classes
+from class_samples import F64, close
+from decisions.arcs import BETA, OFFSET, check
 from reference import arb
 from resultant.theory import score_expansion as expansion
-from small_classes import TAU, C, P, close
+from small_classes import TAU, C, P, classes
 
 
 def f64(*values: object) -> list[Tensor]:
