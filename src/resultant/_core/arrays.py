@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from resultant._core import memory, validation
-from resultant._core.validation import COMPUTE_DTYPE
+from resultant._core.validation import COMPUTE_DTYPE, Check
 
 
 class _UnitVector(constraints.Constraint):
@@ -45,7 +45,7 @@ class _UnitVector(constraints.Constraint):
 unit_vector = _UnitVector()
 
 
-def require_features(z: Tensor, dim: int, device: torch.device, validate: bool | None) -> None:
+def require_features(z: Tensor, dim: int, device: torch.device, validate: Check) -> None:
     """Raise unless ``z`` is [N, dim] on the device; validated values must be unit vectors."""
     if not isinstance(z, Tensor) or z.dim() != 2 or z.shape[1] != dim:
         raise ValueError(f"expected z [N, {dim}], got {shape_of(z)}")
@@ -58,12 +58,7 @@ def require_features(z: Tensor, dim: int, device: torch.device, validate: bool |
 
 
 def require_labels(
-    y: Tensor,
-    length: int,
-    number: int,
-    device: torch.device,
-    validate: bool | None,
-    name: str = "y",
+    y: Tensor, length: int, number: int, device: torch.device, validate: Check, name: str = "y"
 ) -> None:
     """Raise unless ``y`` is [length] int64 on the device; validated values are in [0, number)."""
     if not isinstance(y, Tensor) or y.dim() != 1 or y.shape[0] != length:

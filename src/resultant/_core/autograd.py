@@ -74,6 +74,8 @@ def is_mapped() -> bool:
 
 # Values of elementwise functions as one operation to torch.compile, by their index.
 _VALUES: list[Function] = []
+# torch 2.6 tells an export from torch.compile with strict=False alone.
+_is_exporting = getattr(torch.compiler, "is_exporting", lambda: torch.compiler._is_compiling_flag)
 _OPERATORS = torch.library.Library("resultant", "FRAGMENT")
 _OPERATORS.define("elementwise(int index, Tensor?[] tensors, Scalar[] numbers) -> Tensor")
 
@@ -88,12 +90,6 @@ def _operator(index: int, tensors: list[Tensor | None], numbers: list[float]) ->
 def _shape(index: int, tensors: list[Tensor | None], numbers: list[float]) -> Tensor:
     given = [a for a in tensors if a is not None]
     return given[0].new_empty(torch.broadcast_shapes(*(a.shape for a in given)))
-
-
-def _is_exporting() -> bool:
-    # torch 2.6 tells an export from torch.compile with strict=False alone.
-    known = getattr(torch.compiler, "is_exporting", None)
-    return known() if known else torch.compiler._is_compiling_flag
 
 
 def opaque(value: Function) -> Function:

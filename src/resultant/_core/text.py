@@ -6,12 +6,8 @@ import os
 import re
 from collections.abc import Iterable
 
-# Characters of an error message; the middle of a longer one is left out.
-LONGEST = 2000
 # Beginnings that a spreadsheet takes for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-# A hyphen before a number, outside of words, options and exponents.
-HYPHEN = re.compile(r"(?<![^\s(\[|])-(?=\.?\d)")
 
 
 def counted(n: int, one: str, several: str) -> str:
@@ -27,7 +23,8 @@ def signed(value: float, digits: int = 1) -> str:
 
 def with_minus(text: str) -> str:
     """Return a text with − before its numbers, as typesetters set it."""
-    return HYPHEN.sub("−", text)
+    # Hyphens outside of words, options and exponents.
+    return re.sub(r"(?<![^\s(\[|])-(?=\.?\d)", "−", text)
 
 
 def data_size(number: int) -> str:
@@ -65,7 +62,7 @@ def one_line(name: object) -> str:
     return " ".join(visible(str(name)).split())
 
 
-def shortened(text: str, longest: int = LONGEST) -> str:
+def shortened(text: str, longest: int = 2000) -> str:
     """A text of at most ``longest`` characters: its beginning and its end."""
     if len(text) <= longest:
         return text

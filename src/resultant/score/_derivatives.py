@@ -114,9 +114,7 @@ def score_and_slope(*arguments: Any) -> tuple[Tensor, ...]:
 @elementwise(
     SECONDS[0],
     lambda rho, kappa, tau, p: SECONDS[1](rho, kappa, tau, p) - ratio(p / 2 - 1, kappa, 1) / tau,
-    lambda rho, kappa, tau, p: (
-        SECONDS[2](rho, kappa, tau, p) + ratio(p / 2 - 1, kappa, 0) / (tau * tau)
-    ),
+    lambda rho, kappa, tau, p: SECONDS[2](rho, kappa, tau, p) + ratio(p / 2 - 1, kappa) / tau**2,
     None,
 )
 def _excess(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
@@ -135,7 +133,7 @@ def _excess(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     lambda rho, kappa, tau, p: (
         _temperature_slope(rho, kappa, tau, p)
         - _temperature_slope(torch.zeros_like(rho), kappa, tau, p)
-        + rho / (tau * tau) * ratio(p / 2 - 1, kappa, 0)
+        + rho / tau**2 * ratio(p / 2 - 1, kappa)
     ),
     None,
 )

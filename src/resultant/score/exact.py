@@ -139,7 +139,7 @@ def decompose(
     """
     (rho, kappa, tau), p, dtype = validated_arguments(rho, kappa, tau, p, validate_args)
     intercept = score(torch.zeros_like(kappa), kappa, tau, p)
-    gain = ratio(p / 2 - 1, kappa, 0) / tau
+    gain = ratio(p / 2 - 1, kappa) / tau
     rest = remainder(rho, kappa, tau, p)
     return Decomposition(intercept.to(dtype), gain.to(dtype), rest.to(dtype))
 
@@ -199,10 +199,8 @@ def _directions(
     if z.dim() == 0 or mu.dim() == 0 or z.shape[-1] != mu.shape[-1]:
         rule = "expected z and mu to share their last dimension"
         raise ValueError(f"{rule}, got {tuple(z.shape)} and {tuple(mu.shape)}")
-    named = {"kappa": kappa, "tau": tau}
-    for name, a in named.items():
-        named[name] = a.unsqueeze(-1) if isinstance(a, Tensor) and a.dim() else a
-    (z, mu, *scalars), dtype = validation.tensors(z=z, mu=mu, **named)
+    kappa, tau = (a.unsqueeze(-1) if isinstance(a, Tensor) and a.dim() else a for a in (kappa, tau))
+    (z, mu, *scalars), dtype = validation.tensors(z=z, mu=mu, kappa=kappa, tau=tau)
     kappa, tau = (a.squeeze(-1) if a.dim() else a for a in scalars)
     scalars, p, _ = validated_arguments((z * mu).sum(-1), kappa, tau, z.shape[-1], validate)
     return [z, mu, *scalars], p, dtype

@@ -62,10 +62,8 @@ def validated_arguments(
     p = validation.dimension(p, compute)
     if validation.should_validate(validate, *values):
         # Numbers are compared as they are given, without a tensor.
-        given = [
-            b if isinstance(a, Tensor) else a
-            for a, b in zip((rho, kappa, tau), values, strict=True)
-        ]
+        pairs = zip((rho, kappa, tau), values, strict=True)
+        given = [b if isinstance(a, Tensor) else a for a, b in pairs]
         # A product of two unit vectors carries the rounding of its sum, and of its storage.
         limit = 1 + (8 + math.sqrt(p)) * torch.finfo(compute).eps
         limit += 2 * torch.finfo(dtype).eps if dtype != compute else 0.0

@@ -132,11 +132,7 @@ def unshifted_from(dtype: torch.dtype) -> float:
 
 
 def by_order(
-    nu: Number,
-    dtype: torch.dtype,
-    compute: Callable[[LogDebye], tuple[Tensor, ...]],
-    *,
-    absolute: bool = False,
+    nu: Number, dtype: torch.dtype, compute: Callable[[LogDebye], Any], *, absolute: bool = False
 ) -> tuple[Tensor, ...]:
     """Compute from the expansion at ``nu``; for a tensor of orders, small ones are shifted, and
     large ones are not: a large order plus a shift would be rounded."""

@@ -80,11 +80,7 @@ def slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     return torch.where(apart.abs() > 0.25 * torch.maximum(slope0, slope1), apart, close)
 
 
-@elementwise(
-    None,
-    lambda nu, lower, upper: -ratio(nu, lower, 0),
-    lambda nu, lower, upper: ratio(nu, upper, 0),
-)
+@elementwise(None, lambda nu, low, high: -ratio(nu, low), lambda nu, low, high: ratio(nu, high))
 @by_kernel("integral")
 def ratio_integral(nu: Number, lower: Tensor, upper: Tensor) -> Tensor:
     """Compute the integral of R_nu."""
@@ -106,11 +102,9 @@ _ratio_change = elementwise(
 # divergence(nu, x0, x1): phi(x1) - phi(x0) - (x1 - x0) R(x0), the Bregman divergence of
 # prop:bregman-view on one axis, which is the KL divergence from concentration x0 to x1 in the same
 # direction.
-divergence = elementwise(
-    None,
-    lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1),
-    lambda nu, x0, x1: _ratio_change(nu, x0, x1),
-)(differences.bregman)
+divergence = elementwise(None, lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1), _ratio_change)(
+    differences.bregman
+)
 
 
 @elementwise(None, lambda nu, x: x * ratio(nu, x, 1))
@@ -118,7 +112,7 @@ def information(nu: float, x: Tensor) -> Tensor:
     """Compute ``divergence(nu, x, 0)``, that to the uniform distribution."""
     # Of two differences the one whose terms do not cancel.
     gap = complement(nu, x)
-    low = x * ratio(nu, x, 0) - ratio_integral(nu, torch.zeros_like(x), x)
+    low = x * ratio(nu, x) - ratio_integral(nu, torch.zeros_like(x), x)
     return torch.where(gap > 0.5, low, complement_integral(nu, x) - x * gap)
 
 
@@ -164,14 +158,13 @@ def _log_value(nu: Number, x: Tensor) -> Tensor:
     return start + (phi_step(nu, x0, end) + power) + (x - end)
 
 
-def _order_over(nu: Number, x: Tensor) -> Number | Tensor:
+def _order_over(nu: Number, x: Tensor) -> Tensor:
     """Compute nu/x, where 0/x counts as zero also at x = 0."""
-    if isinstance(nu, Tensor):
-        return nu / torch.where(nu == 0, 1.0, x)
-    return nu / x if nu else 0.0
+    nu = as_tensor(nu, x)
+    return nu / torch.where(nu == 0, 1.0, x)
 
 
-log_i = elementwise(None, lambda nu, x: ratio(nu, x, 0) + _order_over(nu, x))(
+log_i = elementwise(None, lambda nu, x: ratio(nu, x) + _order_over(nu, x))(
     by_kernel("log")(_log_value)
 )
 

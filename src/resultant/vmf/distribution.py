@@ -19,7 +19,7 @@ from torch.distributions.constraint_registry import biject_to, transform_to
 
 from resultant._core import validation
 from resultant._core.arrays import shape_of, unit_vector
-from resultant._core.validation import COMPUTE_DTYPE, Number, as_dtype
+from resultant._core.validation import COMPUTE_DTYPE, Check, Number, as_dtype
 from resultant.special import ratio
 from resultant.vmf.angle import angle
 from resultant.vmf.estimators import log_area
@@ -64,9 +64,7 @@ class VonMisesFisher(Distribution):
     support = unit_vector  # type: ignore[assignment]
     has_rsample = True
 
-    def __init__(
-        self, loc: Tensor, concentration: Number, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, loc: Tensor, concentration: Number, validate_args: Check = None) -> None:
         if not isinstance(loc, Tensor) or loc.dim() == 0 or loc.shape[-1] < 2:
             raise ValueError(f"expected loc to be a tensor [..., p], p >= 2, got {shape_of(loc)}")
         shapes = tuple(loc.shape[:-1]), tuple(getattr(concentration, "shape", ()))
@@ -162,7 +160,7 @@ class VonMisesFisher(Distribution):
     def mean(self) -> Tensor:
         r"""The mean :math:`A_p(\kappa)\mu` [..., p]."""
         kappa = self.concentration.to(COMPUTE_DTYPE[self.concentration.dtype])
-        return ratio.ratio(self._nu, kappa, 0).to(self.loc.dtype).unsqueeze(-1) * self.loc
+        return ratio.ratio(self._nu, kappa).to(self.loc.dtype).unsqueeze(-1) * self.loc
 
     @property
     def variance_along(self) -> Tensor:
@@ -281,7 +279,7 @@ def _kl_divergence(a: VonMisesFisher, b: VonMisesFisher) -> Tensor:
     (loc_a, loc_b), dtype = validation.tensors(loc_a=a.loc, loc_b=b.loc)
     chord = (loc_a - loc_b).square().sum(-1).double()
     kappa_a, kappa_b = a.concentration.double(), b.concentration.double()
-    turn = ratio.ratio(a._nu, kappa_a, 0) * kappa_b * (0.5 * chord)
+    turn = ratio.ratio(a._nu, kappa_a) * kappa_b * (0.5 * chord)
     return (ratio.divergence(a._nu, kappa_a, kappa_b) + turn).to(dtype)
 
 

@@ -54,7 +54,7 @@ def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) 
         0.537315
     """
     p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
-    return as_dtype(ratio(p / 2 - 1, kappa, 0), dtype)
+    return as_dtype(ratio(p / 2 - 1, kappa), dtype)
 
 
 def concentration(

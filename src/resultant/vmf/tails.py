@@ -63,7 +63,7 @@ def _log_upper_tail(xi: Tensor, beta: Tensor, kappa: Tensor, p: int) -> Tensor:
 
     def rises(psi: Tensor) -> Tensor:
         sin, cos = psi.sin().clamp_min(0), psi.cos()
-        R = ratio((p - 3) / 2, across * sin, 0)
+        R = ratio((p - 3) / 2, across * sin)
         return (p - 2) * cos + sin * (across * cos * R - along * sin) > 0
 
     last = xi.clamp(-1, 1).acos()
