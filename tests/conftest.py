@@ -53,12 +53,9 @@ SLOW_FIXTURES = {"whole", "trained", "outcomes", "evaluated", "analysis"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     import torch
 
+    device = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
     for item in items:
         if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
-    if torch.cuda.is_available():
-        return
-    skip = pytest.mark.skip(reason="needs a CUDA device")
-    for item in items:
         if item.get_closest_marker("gpu"):
-            item.add_marker(skip)
+            item.add_marker(device)

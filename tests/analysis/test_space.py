@@ -44,10 +44,6 @@ def test_state_is_that_of_unit_rows(small: FrozenSpace) -> None:
     assert small.summary().groups == {"head": 8, "medium": 8, "tail": 8}
     prior = COUNTS.double() / COUNTS.sum()
     torch.testing.assert_close(small.log_prior, prior.log())
-    for scale in (1e-300, 1e300):
-        scaled = small.train[:].double() * scale
-        other = FrozenSpace.fit(scaled, small.labels, small.test, small.test_labels)
-        torch.testing.assert_close(other.state.mu, small.state.mu, rtol=0, atol=1e-14)
 
 
 @pytest.mark.slow

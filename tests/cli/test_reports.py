@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.conftest import Shown, call, recommended, results
+from embedding_files import write
 from resultant.features.store import write_store
 from small_features import COUNTS, HELD_OUT, NAMES, small_features, untimed
 
@@ -62,11 +63,10 @@ def test_report(capsys: Shown) -> None:
 @pytest.mark.usefixtures("brief")
 def test_json_and_quiet(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """JSON alone on standard output; a table on standard input; nothing but errors."""
-    arrays = arrays_of(names=("x",))
-    z, y = arrays["train/x"], arrays["train/labels"]
-    header = ",".join([*(f"x{i}" for i in range(z.shape[1])), "label"])
-    lines = [",".join([*map(str, row), f"c{c}"]) for row, c in zip(z, y, strict=True)]
-    text = "\n".join([header, *lines]).encode()
+    arrays = arrays_of()
+    columns = {f"x{i}": column for i, column in enumerate(arrays["train/projection"].T)}
+    columns["label"] = np.array([f"c{c}" for c in arrays["train/labels"]])
+    text = write(Path("z.csv"), columns).read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert call("analyze - --out out --json -") == 0
     summary = json.loads(capsys.readouterr().out)
@@ -74,7 +74,6 @@ def test_json_and_quiet(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     assert feature["source"] == "standard input" and feature["classes"] == 6
     assert feature["recommendation"]["key"] in {m["key"] for m in feature["methods"]}
     assert Path(summary["page"]).exists()
-    Path("z.csv").write_bytes(text)
     assert call("analyze z.csv --out out --json s.json --quiet") == 0
     assert capsys.readouterr() == ("", "")
     again = json.loads(Path("s.json").read_text())

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from browser import CHROMIUM, Browser
 from resultant.analysis.analyze import Settings, analyze_sets
 from resultant.analysis.data import feature_sets
-from resultant.analysis.result import AnalysisResult, Caution, Difference, RowTable, SetComparison
+from resultant.analysis.result import AnalysisResult, Difference, SetComparison
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
 from small_features import small_features
@@ -26,28 +25,17 @@ def result() -> AnalysisResult:
     """Twelve classes in a long tail, with all parts of a page."""
     counts = [max(3, round(200 * 0.01 ** (c / (CLASSES - 1)))) for c in range(CLASSES)]
     arrays = small_features(dim=16, noise=0.5, names=("encoder",), sizes=counts)
+    arrays["test/encoder"][[3, 4]] = arrays["train/encoder"][:2]
     names = [HOSTILE, *(f"class {c + 1}" for c in range(1, CLASSES))]
     store = FeatureStore("store.npz", arrays, {"num_classes": CLASSES, "class_names": names})
     sets = feature_sets(prepare(store), "store.npz")
     settings = Settings(temperature=0.1, references="fast")
     (one,) = (evaluated.result for evaluated in analyze_sets(sets, settings, lambda _: None)[0])
-    caution = Caution("duplicates", "2 test rows are exact duplicates of training rows.")
-    copies = RowTable(
-        *("duplicate", np.array(["test"] * 2), np.array([3, 4]), np.array(["a", "b"])),
-        *(np.array([0, 0]), np.array([0, 1]), np.array([7.0, 9.0]), np.array(["train"] * 2), 2),
-    )
-    one = dataclasses.replace(
-        one,
-        data=dataclasses.replace(one.data, warnings=(caution,)),
-        rows={**one.rows, "duplicate": copies},
-        recommendation=dataclasses.replace(
-            one.recommendation,
-            key="angular",
-            code='VMFClassifier.load("classifier.safetensors")',
-            saved="classifier.safetensors",
-        ),
-    )
-    files = {"results": "results.json", "rows": "rows.csv", "classifier": "classifier.safetensors"}
+    saved = "classifier.safetensors"
+    load = {"key": "angular", "code": f'VMFClassifier.load("{saved}")', "saved": saved}
+    advice = dataclasses.replace(one.recommendation, **load)
+    one = dataclasses.replace(one, recommendation=advice)
+    files = {"results": "results.json", "rows": "rows.csv", "classifier": saved}
     return AnalysisResult("store.npz", (one,), files=files, versions={"torch": "2"})
 
 

@@ -38,7 +38,7 @@ def test_sections(result: AnalysisResult) -> None:
     assert places == sorted(places)
     for sentence in result.first.recommendation.sentences:
         assert sentence.replace(" %", "\u00a0%") in text
-    assert "2 test rows are exact duplicates" in text
+    assert "2 rows are in train and in another split, as exact duplicates" in text
     opened = text.index("VMFClassifier.load(&#34;classifier.safetensors&#34;)")
     assert text.index("<details>") > opened
     tables = [table for table in result.first.rows.values() if len(table.row)]
