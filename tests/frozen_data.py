@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from scipy.optimize import brentq
@@ -47,6 +49,13 @@ def fitted(x: np.ndarray) -> tuple[np.ndarray, float]:
     R = float(np.linalg.norm(mean))
     kappa = brentq(lambda k: ratio(x.shape[1], k) - R, 1e-9, 1e4, xtol=1e-12)
     return mean / R, float(kappa)  # type: ignore[arg-type]
+
+
+def unbiased_length(x: np.ndarray) -> tuple[float, np.ndarray]:
+    """sqrt(max(U, 0)) of unit rows, U the mean cosine of two of them, and their direction."""
+    cosines = (x @ x.T)[~np.eye(len(x), dtype=bool)]
+    mean = x.mean(0)
+    return math.sqrt(max(cosines.mean(), 0)), mean / np.linalg.norm(mean)
 
 
 def score(rho, kappa, tau, p: int = P):

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 from torch import Tensor
 
 from classifiers.labelled import opposite
-from frozen_data import TAU, C, P, features, fitted, rows, score
+from frozen_data import TAU, C, P, features, fitted, rows, score, unbiased_length
 from resultant.analysis import FrozenSpace, finite_sample, goodness_of_fit
 from resultant.analysis.fits import REALIZATIONS, compare_fits, law, simulated_law
 from resultant.classes.finite_sample import held_out_state
@@ -101,13 +101,6 @@ def test_support_against_definition(most: int, monkeypatch: pytest.MonkeyPatch) 
     ours = torch.stack([*ours, actual.direction_degrees], 1)
     np.testing.assert_allclose(ours, values.mean((0, 1)), rtol=1e-9)
     np.testing.assert_allclose(actual.error_sd, values[..., 0].mean(1).std(0, ddof=1), rtol=1e-9)
-
-
-def unbiased_length(x: np.ndarray) -> tuple[float, np.ndarray]:
-    """sqrt(max(U, 0)) of unit rows, U the mean cosine of two of them, and their direction."""
-    cosines = (x @ x.T)[~np.eye(len(x), dtype=bool)]
-    mean = x.mean(0)
-    return math.sqrt(max(cosines.mean(), 0)), mean / np.linalg.norm(mean)
 
 
 def test_self_inclusion_against_refits() -> None:
