@@ -115,9 +115,8 @@ REFUSALS: list[tuple[dict[str, Any], dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.parametrize("case", range(len(REFUSALS)))
-def test_arrays_that_do_not_fit(case: int, tmp_path: Path) -> None:
-    arrays, options, message = REFUSALS[case]
+@pytest.mark.parametrize(("arrays", "options", "message"), REFUSALS)
+def test_arrays_that_do_not_fit(arrays: Any, options: Any, message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **({"X": X, "y": Y} | arrays))
     refused(tmp_path / "a.npz", message, **options)
 
@@ -257,11 +256,10 @@ UNFIT: list[tuple[dict[str, np.ndarray], bool, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", range(len(UNFIT)))
-def test_stores_that_cannot_be_analysed(case: int, tmp_path: Path) -> None:
-    arrays, skip_unknown, message = UNFIT[case]
+@pytest.mark.parametrize(("arrays", "skip", "message"), UNFIT)
+def test_stores_that_do_not_fit(arrays: Any, skip: bool, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        prepare(opened(tmp_path, **arrays), skip_unknown=skip_unknown)
+        prepare(opened(tmp_path, **arrays), skip_unknown=skip)
 
 
 def test_zero_rows_are_left_out(tmp_path: Path) -> None:

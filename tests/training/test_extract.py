@@ -21,13 +21,14 @@ from resultant.images.photo_views import normalize
 from resultant.images.source import ImageSplits
 from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.checkpoints import load_network
+from resultant.training.cifar import train_cifar
 from resultant.training.config import Run, preset
 from resultant.training.extract import extract, keep_split, load_data, timm_network
 from resultant.training.image_sets import train_images
 from resultant.training.inference import network_outputs, outputs
 from resultant.training.job import Job
 from resultant.training.probe import accuracies
-from tiny_cifar import DATA, TWO, tiny_cifar
+from tiny_cifar import DATA, TWO, config, tiny_cifar
 
 
 @pytest.mark.slow
@@ -167,10 +168,12 @@ def test_features_beyond_float16(
 def test_refused(finished: Path, tmp_path: Path) -> None:
     loaded, path = load_network(finished / f"{TWO[0].name}.safetensors"), tmp_path / "x.safetensors"
     other, dtype = replace(DATA, dataset="cifar100"), cast(Any, "int8")
+    job = Job(config(), TWO, tmp_path)
     for wrong, message in (
         (partial(extract, loaded, DATA, "x.npz"), r"ends in \.safetensors, got x.npz"),
         (partial(extract, loaded, DATA, path, dtype=dtype), "float16 or float32, got 'int8'"),
-        (partial(extract, loaded, other, path), "expected images of cifar10, got those of cifar1"),
+        (partial(extract, loaded, other, path), "images of cifar10, got those of cifar100"),
+        (partial(train_cifar, job, other), "images of cifar10, got those of cifar100"),
     ):
         with pytest.raises(ValueError, match=message):
             wrong()
@@ -218,10 +221,10 @@ def test_a_network_of_the_authors(tmp_path: Path, name: str, cosine: bool) -> No
     else:
         plain = full_size(name, 365, cosine=cosine)
     loaded = load_network(converted(tmp_path, plain))
-    config = loaded.config
+    settings = loaded.config
     facts = ("cifar100", 16, 100) if small else ("places-lt", 8, 365)
-    assert (config.dataset, config.dim, loaded.num_classes) == facts
-    assert (config.architecture, config.objective, loaded.run) == (name, "joint", None)
+    assert (settings.dataset, settings.dim, loaded.num_classes) == facts
+    assert (settings.architecture, settings.objective, loaded.run) == (name, "joint", None)
     assert small or loaded.imbalance is None
     with torch.no_grad():
         expected, result = plain(x), loaded.network(patches(x[None]) if small else x)

@@ -60,9 +60,6 @@ def open_indexable(
         class_names: Names of the classes; by default those of the dataset, or else the labels.
         keys: Keys of image and label in a mapping.
 
-    Returns:
-        The images.
-
     Raises:
         ValueError: If labels do not fit the class names, or two classes have one name.
 

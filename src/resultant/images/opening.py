@@ -50,7 +50,7 @@ def open_images(
     allow_outside: bool = False,
     workers: int | None = None,
 ) -> ImageSplits:
-    """Open an image dataset.
+    """Open an image dataset as splits, whose ``skipped`` names everything that was left out.
 
     Args:
         data: Folder of class folders or of Parquet files, or a pattern of Parquet files.
@@ -66,9 +66,6 @@ def open_images(
         skip_broken: Decode every image once; leave out broken and missing ones, and empty classes.
         allow_outside: Allow lists to name absolute paths, and paths that leave the folder.
         workers: Number of threads that look for broken images; None for one per core.
-
-    Returns:
-        The splits; ``skipped`` names everything that was left out.
 
     Raises:
         ValueError: If the dataset is missing or broken, in one line that names the file and row.

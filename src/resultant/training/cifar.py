@@ -26,7 +26,7 @@ def train_cifar(
     diagnostic: Diagnostic | None = None,
     on_step: Callable[[float], object] | None = None,
 ) -> Trained:
-    """Train every run of a job on a long-tailed CIFAR subset.
+    """Train every run of a job on a long-tailed CIFAR subset; return the networks and the metrics.
 
     Args:
         job: The runs, their configuration, and the folder, as in the example of `Job`.
@@ -35,9 +35,6 @@ def train_cifar(
         on_progress: Called after every epoch; see `resultant.training.loop.train`.
         diagnostic: Further values after ``job.gradient_epochs``.
         on_step: Called with the finished share of an epoch after every step outside a CUDA graph.
-
-    Returns:
-        The trained stacks with the metrics of the last epoch.
 
     Raises:
         ValueError: As `resultant.training.loop.train`, and if the images are of another dataset.

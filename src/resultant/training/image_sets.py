@@ -65,7 +65,7 @@ def train_images(
     on_images: OnImages | None = None,
     note: Callable[[str], object] | None = None,
 ) -> Trained:
-    """Train the one run of a job on images.
+    """Train the one run of a job on images; return the network and the metrics.
 
     The images are decoded first, to a store on the disk that later jobs use too.
 
@@ -80,9 +80,6 @@ def train_images(
         residency: Place of the decoded images: ``gpu``, ``disk``, or ``auto`` for what fits.
         on_images: Called with the decoded images of a split and their number.
         note: Called with sentences on the disk and the memory that are used.
-
-    Returns:
-        The trained network with the metrics of the last epoch.
 
     Raises:
         ValueError: If the job does not fit images, or an image is broken.
