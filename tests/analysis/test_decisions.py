@@ -190,14 +190,10 @@ def test_agreement_against_definition(small: FrozenSpace) -> None:
     assert result.certified_disagreements == 0
     place = np.argsort(np.argsort(margin)) * 10 // len(margin)
     assert result.low_margin == differ[place == 0].sum()
-    np.testing.assert_allclose(result.margin_quantiles.numpy(), nearest(margin, 101), rtol=1e-9)
-    np.testing.assert_allclose(result.residual_quantiles.numpy(), nearest(D, 101), rtol=1e-9)
-
-
-def nearest(values: np.ndarray, number: int) -> np.ndarray:
-    """Evenly spaced quantiles that are values; of two as near, that of the even place."""
-    places = [round(i * (len(values) - 1) / (number - 1)) for i in range(number)]
-    return np.sort(values)[places]
+    # Quantiles are values; of two as near, that of the even place.
+    nearest = np.round((len(margin) - 1) * np.arange(101) / 100).astype(int)
+    for ours, values in ((result.margin_quantiles, margin), (result.residual_quantiles, D)):
+        np.testing.assert_allclose(ours.numpy(), np.sort(values)[nearest], rtol=1e-9)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
