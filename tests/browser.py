@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import shutil
 import subprocess
@@ -102,11 +101,6 @@ class Browser:
         for kind in ("keyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=name, windowsVirtualKeyCode=code)
         self.settle()
-
-    def screenshot(self, path: Path) -> None:
-        """Write a picture of the whole page."""
-        picture = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True)
-        path.write_bytes(base64.b64decode(picture["data"]))
 
     def _run(self, call: Callable[[], Any]) -> Any:
         async def wait() -> Any:

@@ -1,4 +1,4 @@
-"""Records of trainings that are made up."""
+"""Records of trainings that are made up, and tab:angular-training from records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import asdict, astuple
 from typing import Any
 
 from resultant.training.config import TrainConfig
+from resultant_reproduction import Outcome, Records
 from resultant_reproduction.plan import PlannedJob
+from resultant_reproduction.records import probe_path
+from resultant_reproduction.tables import realizations
 
 
 def record(
@@ -16,6 +19,12 @@ def record(
     """A training as it is written and read, with what ``more`` it has."""
     records = {"realization": realization, "beta": beta, "seed": seed, "config": asdict(config)}
     return json.loads(json.dumps(records | more))
+
+
+def probed(config: TrainConfig, realization: str, seed: int, accuracy: float) -> dict[str, Any]:
+    """A record of a training with long-tail probes, the same in both spaces."""
+    spaces = {name: {"accuracy": accuracy} for name in ("encoder", "projection")}
+    return record(config, realization, 0.0, seed, probes={"long_tail": spaces})
 
 
 def left_by(job: PlannedJob, plan: str) -> list[dict[str, Any]]:
@@ -30,3 +39,8 @@ def left_by(job: PlannedJob, plan: str) -> list[dict[str, Any]]:
         | ({"trajectory": {"epoch": epochs, **errors}} if epochs else {})
         for run in job.runs
     ]
+
+
+def angular_training(records: Records) -> Outcome:
+    """tab:angular-training from given records."""
+    return realizations(records, "angular-training", probe_path)

@@ -15,7 +15,6 @@ import torch
 from scipy.stats import linregress, t, ttest_ind, ttest_ind_from_stats
 from torch import Tensor
 
-from paper_evidence import angular_training, probed
 from resultant.analysis import Policy, decide
 from resultant.analysis.metrics import owners
 from resultant.classes.finite_sample import cross_fit_temperature, fold_statistics
@@ -37,6 +36,7 @@ from resultant_reproduction.records import packaged_json, probe_path
 from resultant_reproduction.spec import load, printed_rows
 from resultant_reproduction.tables import realizations
 from resultant_reproduction.value import holm
+from training_records import angular_training, probed
 
 PAGES = Path(__file__).parents[2] / "reproduction" / "pages"
 FINAL = [name for name, entry in catalog().items() if entry.final]

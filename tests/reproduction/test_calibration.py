@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from frozen_data import features, log_softmax, scores
@@ -29,7 +30,7 @@ from resultant_reproduction.tuned import SHARED, TEMPERATURES, tuned
 
 def naive(space: FrozenSpace, rule: str) -> dict[str, float]:
     """Accuracy, cross-entropies, scale and calibration error of every other query of a class, the
-    scale by golden section from the others."""
+    scale from the others."""
     s, labels = scores(space, rule, 0.0, 0.0, space.test[:]), space.test_labels.numpy()
     half = np.array([(labels[:i] == label).sum() % 2 for i, label in enumerate(labels)])
 
@@ -38,28 +39,21 @@ def naive(space: FrozenSpace, rule: str) -> dict[str, float]:
         losses = -log_softmax(scale * s)
         return losses[np.arange(len(labels)), labels][half == k], losses.mean(1)[half == k]
 
-    def loss(scale: float) -> float:
+    def loss(log_scale: float) -> float:
         """Cross-entropy with a little of every class, as the fit has it."""
-        own, every = entropies(scale, 0)
+        own, every = entropies(math.exp(log_scale), 0)
         return float(np.mean(own + (every - own) / (len(own) + 1)))
 
-    low, high = math.log(1e-3), math.log(1e3)
-    for _ in range(80):
-        a, b = high - 0.618 * (high - low), low + 0.618 * (high - low)
-        low, high = (low, b) if loss(math.exp(a)) < loss(math.exp(b)) else (a, high)
-    scale = math.exp((low + high) / 2)
+    scale = math.exp(minimize_scalar(loss, bounds=(math.log(1e-3), math.log(1e3))).x)
     right = (s.argmax(1) == labels)[half == 1]
-    bins: dict[int, float] = {}
-    confidences = np.exp(log_softmax(scale * s).max(1))[half == 1]
-    for confidence, hit in zip(confidences, right, strict=True):
-        k = min(14, math.ceil(15 * confidence) - 1)
-        bins[k] = bins.get(k, 0.0) + hit - confidence
+    confidence = np.exp(log_softmax(scale * s).max(1))[half == 1]
+    bins = np.bincount(np.ceil(15 * confidence).astype(int) - 1, right - confidence)
     return {
         "accuracy": right.mean(),
         "nll": entropies(scale, 1)[0].mean(),
         "raw_nll": entropies(1.0, 1)[0].mean(),
         "scale": scale,
-        "error": sum(map(abs, bins.values())) / len(right),
+        "error": abs(bins).sum() / len(right),
     }
 
 

@@ -16,7 +16,6 @@ from typing import Any, cast
 import pytest
 from scipy.stats import t as student
 
-from paper_evidence import angular_training, tail
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import ARTEFACTS, Evidence, Records, headline, tables
 from resultant_reproduction.headline import answer, contrasts, effect
@@ -24,6 +23,7 @@ from resultant_reproduction.measures import MEASURES, SPECIAL, arms
 from resultant_reproduction.plan import RULES
 from resultant_reproduction.spec import load, printed_rows
 from resultant_reproduction.value import contrast
+from training_records import angular_training
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 CLAIMS = {entry["name"]: entry for entry in load("claims")["claim"] + load("claims")["fact"]}
@@ -320,7 +320,7 @@ def test_the_tables_of_the_records_by_hand(setting: tuple[str, int], evidence: E
             after, before = values[change.what.removesuffix(" - ProCo")], values["ProCo"]
             gaps = [after[seed] - before[seed] for seed in sorted(after.keys() & before)]
             t = fmean(gaps) / (statistics.stdev(gaps) / math.sqrt(len(gaps)))
-            p = 2 * tail(abs(t), len(gaps) - 1)
+            p = 2 * student.sf(abs(t), len(gaps) - 1)
             assert change.interval and change.interval.p == pytest.approx(p, rel=1e-6)
             tested += 1
         (change,) = (c for c in frozen if c.row == row)

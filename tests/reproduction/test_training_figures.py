@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paper_evidence import angular_training, probed
 from resultant_reproduction import ARTEFACTS, Evidence, Records, controls
 from resultant_reproduction.historical import POLICIES
 from resultant_reproduction.plan import controlled, official
 from resultant_reproduction.spec import Outcome
-from training_records import record
+from training_records import angular_training, probed, record
 
 
 def computed(name: str, records: list[dict[str, Any]]) -> tuple[Outcome, str, dict[Any, str]]:
