@@ -1,12 +1,11 @@
-"""Banks of the ProCo loss: starts, estimators, checkpoints, two processes, and epochs begun by
-themselves, by the caller, and after a resume."""
+"""Banks of the ProCo loss: starts, estimators, checkpoints, and epochs begun by themselves, by the
+caller, and after a resume."""
 
 from __future__ import annotations
 
 import io
 import math
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from torch import Tensor
 
 from loss_batches import COUNTS, C, P, batch
 from loss_batches import seeded as seeded
-from programs import run_processes
 from resultant._core import distributed
 from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
 from resultant.losses import ProCoBank, ProCoLoss
@@ -58,15 +56,6 @@ def test_starts_do_not_depend_on_the_default_dtype() -> None:
         torch.set_default_dtype(torch.float32)
 
 
-def test_labels_outside_of_the_classes_add_nothing() -> None:
-    one, other = ProCoBank(C, P), ProCoBank(C, P)
-    z, y = batch(2)
-    keep = torch.arange(len(y)) % 3 > 0
-    one.add(z, y.masked_fill(~keep, -1))
-    other.update(z[:, keep], y[keep])
-    assert torch.equal(one.old, other.old) and torch.equal(one.new, other.new)
-
-
 def test_on_the_meta_device() -> None:
     """A loss made on the meta device is whole after `to_empty`."""
     with torch.device("meta"):
@@ -102,73 +91,6 @@ def test_classes_are_those_of_class_statistics(estimator: str) -> None:
             assert torch.equal(state.count, expected.count)
         copied.update(*batch())
         assert torch.equal(bank.state(bank=name).count, state.count)
-
-
-TWO = """
-from resultant.classes.rule import Rule
-from resultant.losses import ProCoLoss
-from resultant.training.stacked_loss import StackedProCoLoss
-
-def both():
-    rules = [Rule(0.1, "native"), Rule(0.1, "preserve")]
-    stack = StackedProCoLoss(5, 8, rules, seeds=(0, 1), leave_out=True)
-    return ProCoLoss(5, 8, realization="preserve", leave_out=True, seed=1), stack
-
-def batches():
-    torch.manual_seed(0)
-    for own_labels in (False, True, False):
-        z = torch.nn.functional.normalize(torch.randn(2, 2, 12, 8), dim=-1)
-        yield z, torch.randint(0, 5, (2, 12) if own_labels else (12,))
-
-again, expected = both(), []
-for z, y in batches():
-    for loss, views in zip(again, (z[:, 1], z)):
-        expected.append(loss(views, y[0] if loss is again[0] and y.dim() == 2 else y))
-        loss.start_epoch()
-
-def main(rank):
-    losses, totals = both(), []
-    for (z, y), first in zip(batches(), (7, 4, 11)):
-        mine = slice(first) if rank == 0 else slice(first, 12)
-        for loss, views in zip(losses, (z[:, 1], z)):
-            labels = (y[0] if loss is losses[0] and y.dim() == 2 else y)[..., mine]
-            total = loss(views[..., mine, :], labels) * labels.shape[-1] / 12
-            dist.all_reduce(total)
-            totals.append(total)
-            loss.start_epoch()
-    for a, b in zip(totals, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-6, atol=0)
-    for loss, other in zip(losses, again):
-        for a, b in zip(loss.bank.buffers(), other.bank.buffers()):
-            torch.testing.assert_close(a, b, rtol=1e-14, atol=1e-14)
-    save_file({"old": losses[1].bank.old}, f"{out}/{rank}.safetensors")
-    epochs(rank)
-
-def epochs(rank):
-    loss = ProCoLoss(5, 8, class_counts=[4, 5, 5, 5, 5])
-    for step, (z, y) in enumerate([*batches()] * 2):
-        part, y = slice(rank * 7, rank * 7 + 7), torch.arange(12) % 5
-        loss(z[:, 1, part], y[part])
-        # 12 samples of both ranks in every step, and 24 in an epoch.
-        assert int(loss.bank.epoch) == step // 2, (step, loss.bank.epoch)
-    assert int(loss.bank.state(bank="new").count.sum()) == 48
-    if rank == 0:
-        dist.all_gather([torch.zeros(1, dtype=torch.int64) for _ in range(2)], torch.tensor([5]))
-        return
-    try:
-        loss(z[:, 1, :7], y[:7])
-    except RuntimeError as error:
-        assert "another exchange on ranks [0]: all ranks must take" in str(error), error
-        return
-    raise AssertionError
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_equal_one(tmp_path: Path) -> None:
-    run_processes(TWO, 2, tmp_path)
-    a, b = (load((tmp_path / f"{rank}.safetensors").read_bytes())["old"] for rank in range(2))
-    assert torch.equal(a, b)
 
 
 SIZES = [40, 20, 10, 5, 3, 2]

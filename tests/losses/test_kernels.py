@@ -13,8 +13,6 @@ from resultant.classes.statistics import fit_direction
 from resultant.losses import ProCoLoss, _streamed
 from resultant.losses.bank import START_WEIGHT
 
-CHECK = "from losses import test_kernels; test_kernels.check('cpu')"
-
 
 def check(device: str) -> None:
     check_mean(device)
@@ -116,7 +114,7 @@ def check_softmax(device: str) -> None:
 
 @pytest.mark.slow
 def test_interpreted() -> None:
-    run_interpreted(CHECK)
+    run_interpreted("from losses import test_kernels; test_kernels.check('cpu')")
 
 
 @pytest.mark.gpu

@@ -9,12 +9,10 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy import special
 from torch import Tensor, nn
 
 import resultant as rs
@@ -25,33 +23,11 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoBank, ProCoLoss
 
 
-class LogI(torch.autograd.Function):
-    """log I_nu(x) from scipy."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, nu: float) -> Tensor:
-        a = x.detach().numpy()
-        ctx.slope = torch.as_tensor(special.ive(nu + 1, a) / special.ive(nu, a) + nu / a)
-        return torch.as_tensor(special.ive(nu, a)).log() + x
-
-    @staticmethod
-    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:
-        return grad[0] * ctx.slope, None
-
-
-def naive_score(kappa: Tensor, tilted: Tensor, p: int) -> Any:
-    """Compute the score of concentrations and of the lengths |kappa mu + z/tau|."""
-    nu = p / 2 - 1
-    high, low = (LogI.apply(k, nu) - nu * k.log() for k in (tilted, kappa))  # type: ignore[operator]
-    return high - low
-
-
 class Naive:
     """The loss in the authors' order: running means, N x C x p norms, differences of log I."""
 
-    def __init__(self, old: Tensor, new: Tensor, counts: Tensor, tau: float = TAU) -> None:
+    def __init__(self, old: Tensor, new: Tensor) -> None:
         self.old, self.new = ([start, torch.zeros(len(start))] for start in (old, new))
-        self.log_pi, self.tau = (counts.double() / counts.sum()).log(), tau
 
     @staticmethod
     def update(bank: list[Tensor], z: Tensor, y: Tensor) -> None:
@@ -68,17 +44,17 @@ class Naive:
         return torch.where((kappa > 1e5) | (kappa < 0), 1e5, kappa)
 
     def logits(self, z: Tensor) -> Tensor:
-        ave, kappa = self.old[0], self.kappa()
-        mu = ave / ave.norm(dim=-1, keepdim=True)
-        kt = (kappa[:, None] * mu + z[:, None] / self.tau).norm(dim=-1)
-        return naive_score(kappa, kt, z.shape[1])
+        mu, kappa, nu = nn.functional.normalize(self.old[0], dim=-1), self.kappa(), P / 2 - 1
+        tilted = (kappa[:, None] * mu + z[:, None] / TAU).norm(dim=-1)
+        high, low = (rs.log_bessel_i(nu, k) - nu * k.log() for k in (tilted, kappa))
+        return high - low
 
     def loss(self, views: Tensor, y: Tensor) -> Tensor:
         losses = []
         for z in views:
             self.update(self.old, z.detach(), y)
             self.update(self.new, z.detach(), y)
-            logits = self.logits(z) + self.log_pi
+            logits = self.logits(z) + (COUNTS.double() / COUNTS.sum()).log()
             losses.append(nn.functional.cross_entropy(logits, y))
         return torch.stack(losses).mean()
 
@@ -89,8 +65,7 @@ def starts(loss: ProCoLoss) -> list[Tensor]:
 
 def test_equals_the_naive_loss_over_batches_views_and_epochs() -> None:
     loss = ProCoLoss(C, P, TAU, class_counts=COUNTS)
-    old, new = starts(loss)
-    naive = Naive(old, new, COUNTS)
+    naive = Naive(*starts(loss))
     torch.testing.assert_close(loss.state().kappa, torch.full((C,), P * 90 / 19).double())
     for _ in range(3):
         naive.old = [a.clone() for a in naive.new]
@@ -162,12 +137,9 @@ def test_leave_out_of_every_realization(realization: str) -> None:
         keep = torch.arange(N) != i
         rest.update(z[keep], y[keep])
         own, c = rest.state(), int(y[i])
-        mu, kappa, A = own.mu[c], own.kappa[c], own.resultant[c]
-        at = torch.stack([rho := z[i] @ mu, 0 * rho])
-        q, q_star = (
-            naive_score(kappa, (kappa**2 + 2 * kappa * at / tau + tau**-2).sqrt(), P)
-            for tau in (TAU, A / target[c])
-        )
+        rho, kappa, A = z[i] @ own.mu[c], own.kappa[c], own.resultant[c]
+        at = torch.stack([rho, 0 * rho])
+        q, q_star = (rs.vmf_score(at, kappa, tau, P) for tau in (TAU, A / target[c]))
         scores[i, c] = {
             "native": q[0],
             "temperature": q_star[0],

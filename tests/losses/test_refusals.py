@@ -40,6 +40,7 @@ def test_settings(arguments: dict[str, Any], message: str) -> None:
 
 
 Z, Y = torch.eye(P)[:3], torch.arange(3)
+ADJUSTED = LogitAdjustedCrossEntropy(COUNTS)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +75,8 @@ def test_batches(z: Tensor, y: Any, options: dict[str, Any], message: str, train
     ("refused", "message"),
     [
         (lambda: LogitAdjustedCrossEntropy([]), r"class_counts \[C\] of one class or more"),
-        (lambda: _adjusted(torch.ones(3, 5), Y), r"logits \[N, 6\] or \[V, N, 6\], got shape"),
-        (lambda: _adjusted(torch.ones(3, C), Y + 3), "has, got class 5, whose count is zero"),
+        (lambda: ADJUSTED(torch.ones(3, 5), Y), r"logits \[N, 6\] or \[V, N, 6\], got shape"),
+        (lambda: ADJUSTED(torch.ones(3, C), Y + 3), "has, got class 5, whose count is zero"),
         (lambda: ProCoBank(C, P).state(bank="mean"), "bank to be 'old' or 'new', got 'mean'"),
         (lambda: ProCoBank(C, P).start_epoch(-1), "epoch to be an integer >= 0, got -1"),
         (lambda: ProCoBank(C, P, samples_per_epoch=0), "samples_per_epoch to be an integer >= 1"),
@@ -84,10 +85,6 @@ def test_batches(z: Tensor, y: Any, options: dict[str, Any], message: str, train
 def test_others(refused: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         refused()
-
-
-def _adjusted(logits: Tensor, y: Tensor) -> Tensor:
-    return LogitAdjustedCrossEntropy(COUNTS)(logits, y)
 
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])

@@ -16,11 +16,7 @@ from resultant.losses.supervised import BalancedContrastiveLoss, SupConLoss
 TAU = 0.2
 
 
-def batch(runs: int | None = None) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    lead = () if runs is None else (runs,)
-    z = torch.randn(2, *lead, 6, 5, generator=generator, dtype=torch.float64)
-    return functional.normalize(z, dim=-1), torch.tensor([0, 0, 1, 3, 0, 1])
+Y = torch.tensor([0, 0, 1, 3, 0, 1])
 
 
 def defined(z: Tensor, y: Tensor, prototypes: Tensor | None) -> float:
@@ -39,35 +35,30 @@ def defined(z: Tensor, y: Tensor, prototypes: Tensor | None) -> float:
     return sum(losses) / len(losses)
 
 
-def test_losses_are_the_defined_ones() -> None:
+def test_losses_of_runs_are_the_defined_ones() -> None:
     """Class 2 has no sample in the batch, only its prototype."""
-    z, y = batch()
-    assert math.isclose(float(SupConLoss(TAU)(z, y)), defined(z, y, None), rel_tol=1e-12)
-    loss = BalancedContrastiveLoss(4, 5, TAU, seeds=(0,)).double()
-    prototypes = functional.normalize(loss.prototypes[0].detach(), dim=-1)
-    assert math.isclose(loss(z[:, None], y).item(), defined(z, y, prototypes), rel_tol=1e-12)
-
-
-def test_runs_are_separate() -> None:
-    z, y = batch(runs=3)
-    labels = torch.stack([y, y.flip(0), y.roll(1)])
-    stacked = BalancedContrastiveLoss(4, 5, TAU, seeds=(4, 5, 6)).double()
-    balanced, supcon = stacked(z, labels), SupConLoss(TAU)(z, labels)
-    for run, seed in enumerate((4, 5, 6)):
-        one = BalancedContrastiveLoss(4, 5, TAU, seeds=(seed,)).double()
-        own = slice(run, run + 1)
-        torch.testing.assert_close(one(z[:, own], labels[own])[0], balanced[run])
-        torch.testing.assert_close(SupConLoss(TAU)(z[:, run], labels[run]), supcon[run])
+    torch.manual_seed(0)
+    z = functional.normalize(torch.randn(2, 3, 6, 5, dtype=torch.float64), dim=-1)
+    labels = torch.stack([Y, Y.flip(0), Y.roll(1)])
+    balanced = BalancedContrastiveLoss(4, 5, TAU, seeds=(4, 5, 6)).double()
+    prototypes = functional.normalize(balanced.prototypes.detach(), dim=-1)
+    for losses, classes in (
+        (SupConLoss(TAU)(z, labels), [None] * 3),
+        (balanced(z, labels), prototypes),
+    ):
+        expected = [defined(z[:, run], labels[run], classes[run]) for run in range(3)]
+        assert losses.tolist() == pytest.approx(expected, rel=1e-12)
 
 
 def test_samples_without_another_of_their_class() -> None:
     """They have no positive: the mean is over the other samples, and zero without any."""
-    z, _ = batch()
-    x, y = z[:1].clone().requires_grad_(), torch.tensor([0, 0, 1, 3, 0, 2])
-    loss = SupConLoss(TAU)(x, y)
-    assert math.isclose(loss.item(), defined(z[:1], y, None), rel_tol=1e-12)
-    assert torch.autograd.grad(loss, x)[0].isfinite().all()
-    assert SupConLoss(TAU)(z[:1, :3], torch.arange(3)) == 0
+    torch.manual_seed(0)
+    z = functional.normalize(torch.randn(1, 6, 5, dtype=torch.float64), dim=-1).requires_grad_()
+    y = torch.tensor([0, 0, 1, 3, 0, 2])
+    loss = SupConLoss(TAU)(z, y)
+    assert math.isclose(loss.item(), defined(z.detach(), y, None), rel_tol=1e-12)
+    assert torch.autograd.grad(loss, z)[0].isfinite().all()
+    assert SupConLoss(TAU)(z[:, :3], torch.arange(3)) == 0
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0, 0.5])

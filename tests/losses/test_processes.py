@@ -1,4 +1,4 @@
-"""Losses with their classes in shards against the loss of one process."""
+"""Losses of several processes, also with their classes in shards, against those of one process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ from resultant.losses import ProCoBank, ProCoLoss
 # One process computes the whole problem; every rank compares its own queries.
 EQUAL = """
 from loss_batches import batch
+from resultant.classes.rule import Rule
 from resultant.losses import ProCoLoss
+from resultant.training.stacked_loss import StackedProCoLoss
+
+class Runs(StackedProCoLoss):
+    def forward(self, z, y):
+        return super().forward(torch.stack([z, z.roll(1, -1)], 1), torch.stack([y, 6 - y])).sum()
 
 def losses(shard):
     for name, leave_out, family in (
@@ -33,6 +39,8 @@ def losses(shard):
     ):
         options = dict(family=family, leave_out=leave_out, shard_classes=shard, seed=3)
         yield ProCoLoss(7, 64, 0.1, name, 0.3, torch.arange(1, 8), 0.7, **options)
+    yield ProCoLoss(7, 64, realization="preserve", leave_out=True, seed=1)
+    yield Runs(7, 64, [Rule(0.1), Rule(0.1, "preserve")], seeds=(0, 1), leave_out=True)
 
 def part_of(step, rank):
     # Ranks have different numbers of queries.
@@ -52,28 +60,52 @@ def results(loss, dtype, rank=None):
         yield value.detach() * z.shape[1], gradient * z.shape[1]
         loss.start_epoch()
 
-def queries(dtype):
-    return torch.nn.functional.normalize(torch.ones(3, 64, dtype=dtype).cumsum(0).cumsum(1), dim=-1)
-
-def steps_and_scores(loss, dtype):
-    steps = list(results(loss, dtype))
-    return [*steps, loss.scores(queries(dtype))]
-
 precisions = (torch.float64, 1e-11), (torch.float32, 2e-4)
-expected = [[steps_and_scores(loss, dtype) for loss in losses(False)] for dtype, _ in precisions]
+expected = [
+    [(loss, list(results(loss, dtype))) for loss in losses(False)] for dtype, _ in precisions
+]
 
 def main(rank):
     for (dtype, bar), whole in zip(precisions, expected):
-        for loss, one in zip(losses(True), whole, strict=True):
-            assert len(loss.bank.old) < 7
+        queries = torch.ones(3, 64, dtype=dtype).cumsum(0).cumsum(1)
+        for loss, (one, steps) in zip(losses(True), whole, strict=True):
             for step, (value, gradient) in enumerate(results(loss, dtype, rank)):
                 dist.all_reduce(value)
-                torch.testing.assert_close(value, one[step][0], rtol=bar / 10, atol=0)
-                mine = one[step][1][:, part_of(step, rank)]
+                torch.testing.assert_close(value, steps[step][0], rtol=bar / 10, atol=0)
+                mine = steps[step][1][:, part_of(step, rank)]
                 torch.testing.assert_close(gradient, mine, rtol=bar, atol=bar / 100)
             here = slice(loss.bank.classes.start, loss.bank.classes.stop)
-            scores = loss.scores(queries(dtype))
-            torch.testing.assert_close(scores, one[-1][:, here], rtol=bar, atol=bar)
+            for name in ("old", "new"):
+                held, rows = getattr(loss.bank, name), getattr(one.bank, name)[here]
+                torch.testing.assert_close(held, rows, rtol=1e-14, atol=1e-14)
+            if loss.bank.shard_classes:
+                assert len(held) < 7
+                scores = one.scores(queries)[:, here]
+                torch.testing.assert_close(loss.scores(queries), scores, rtol=bar, atol=bar)
+            else:
+                # All ranks add in the same order.
+                dist.broadcast(rows := held.clone(), 0)
+                assert torch.equal(held, rows)
+    epochs(rank)
+
+def epochs(rank):
+    loss = ProCoLoss(7, 64, class_counts=[6] + [7] * 6)
+    for step in range(6):
+        z, y = batch(2, p=64)
+        part = part_of(step % 3, rank)
+        loss(z[:, part], y[part])
+        # 24 samples of all ranks in every step, and 48 in an epoch.
+        assert int(loss.bank.epoch) == step // 2, (step, loss.bank.epoch)
+    assert int(loss.bank.state(bank="new").count.sum()) == 2 * 48
+    if rank == 0:
+        dist.all_gather(list(torch.zeros(processes, 1, dtype=torch.int64)), torch.tensor([5]))
+        return
+    try:
+        loss(z[:, part], y[part])
+    except RuntimeError as error:
+        assert "another exchange on ranks [0]: all ranks must take" in str(error), error
+        return
+    raise AssertionError
 """
 
 # Two processes save what three processes and one go on from.
@@ -135,7 +167,7 @@ def test_checkpoints_for_any_number_of_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_group_of_one_process(device: str, tmp_path: Path) -> None:
     """In a process of its own: NCCL waits without end for a network that it cannot use."""
-    code = "import sys; from losses.test_shards import *; compare_in_a_group(*sys.argv[1:])"
+    code = "import sys; from losses.test_processes import *; compare_in_a_group(*sys.argv[1:])"
     loopback = {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
     environment = {**os.environ, **loopback, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", code, device, str(tmp_path)]
