@@ -14,6 +14,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
+from torch.nn.functional import cross_entropy
 
 from classifiers.labelled import correlated, sample
 from loss_batches import TAU, C, P, cancelling
@@ -55,12 +56,10 @@ def test_scale_is_the_minimum_of_the_smoothed_loss() -> None:
     s = torch.randn(200, 7, dtype=F64, generator=generator)
     y = (3 * s + 2 * torch.randn(200, 7, dtype=F64, generator=generator)).argmax(1)
     w = torch.rand(200, dtype=F64, generator=generator)
-    smooth = 1 / 201
 
     def loss(log_scale: float) -> float:
-        logp = (np.exp(log_scale) * s).log_softmax(1)
-        row = (1 - smooth) * logp.gather(1, y[:, None])[:, 0] + smooth * logp.mean(1)
-        return float(-(w * row).sum())
+        losses = cross_entropy(np.exp(log_scale) * s, y, reduction="none", label_smoothing=1 / 201)
+        return float(w @ losses)
 
     found: Any = minimize_scalar(loss, bounds=(-5, 5), method="bounded")
     expected = np.exp(found.x)

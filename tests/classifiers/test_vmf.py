@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.special import softmax
 from scipy.stats import vonmises_fisher
 from sklearn import base
-from sklearn.preprocessing import normalize as unit
+from sklearn.preprocessing import normalize
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import frozen_data
@@ -30,6 +30,7 @@ from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
 from resultant.features.store import FeatureStore
 
 clone: Any = base.clone
+unit: Any = normalize
 TAU = 0.2
 CIFAR = Path(resultant.__file__).parent / "resources" / "cifar100-lt-if100.safetensors"
 BOTH = [VMFClassifier(), CosinePrototypeClassifier()]
