@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from classifiers.labelled import correlated, sample
 from loss_batches import TAU, C, P, cancelling
 from loss_batches import seeded as seeded
-from resultant import ClassStatistics, CosinePrototypeClassifier, Metric, VMFClassifier
+from resultant import CosinePrototypeClassifier, Metric, VMFClassifier
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers import validation as validating
@@ -182,9 +182,8 @@ def test_the_search_moves_by_what_matters(
 ) -> None:
     """The loss of separable rows falls with the temperature for ever."""
 
-    def evaluate(self: Any, point: Point) -> Candidate:
-        losses = torch.full((60,), size * point.temperature).double()
-        return Candidate(point, 1.0, float(losses[0]), losses, 1.0, torch.ones(60).double())
+    def evaluate(_: Search, point: Point) -> Candidate:
+        return candidate(point, 1.0, size * point.temperature)
 
     monkeypatch.setattr(Search, "_evaluate", evaluate)
     X, y = sample()
@@ -262,14 +261,12 @@ def test_saved_classifiers_continue(labels: list, tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     X = torch.randn(60, 6, generator=generator)
     y = np.array(labels)[np.arange(60) % len(labels)]
-    statistics = ClassStatistics(len(labels), 6, scatter=True).update(
-        torch.nn.functional.normalize(X), torch.arange(60) % len(labels)
-    )
+    metric = VMFClassifier(whiten="within", shrinkage=0.2).fit(X, y).metric_
     for made in (
         VMFClassifier("auto", beta=0.5),
         VMFClassifier(np.float64(0.2), components=np.int64(2)),  # type: ignore[arg-type]
         VMFClassifier(whiten="within"),
-        VMFClassifier(whiten=Metric.fit(statistics, 0.2)),
+        VMFClassifier(whiten=metric),
         VMFClassifier(center=True),
         CosinePrototypeClassifier(0.2, whiten="within", shrinkage=0.5),
     ):
