@@ -93,10 +93,8 @@ def test_start() -> None:
         if isinstance(module, StackedConv):
             # Kaiming: the variance is 2 over the number of inputs of an output.
             o, i = module.weight.shape[1:3]
-            spread = 5 / math.sqrt(2 * o * i * 9)
-            assert module.weight[0].detach().std() * math.sqrt(9 * i / 2) == pytest.approx(
-                1, abs=spread
-            )
+            deviation = module.weight[0].detach().std() * math.sqrt(9 * i / 2)
+            assert deviation == pytest.approx(1, abs=5 / math.sqrt(2 * o * i * 9))
         elif isinstance(module, StackedLinear):
             bound = module.weight.shape[2] ** -0.5
             for values in (module.weight, module.bias):

@@ -24,18 +24,14 @@ from resultant.training.photo_batches import PhotoBatches, ahead
 N, SIZE, EACH = 29, 32, 8
 
 
-@pytest.fixture(scope="module")
-def images() -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randint(0, 256, (N, 3, SIZE, SIZE), generator=generator, dtype=torch.uint8)
-
-
+SHAPE, GENERATOR = (N, 3, SIZE, SIZE), torch.Generator().manual_seed(0)
+IMAGES = torch.randint(0, 256, SHAPE, generator=GENERATOR, dtype=torch.uint8)
 # Every image has its own label.
 LABELS = torch.arange(N)
 
 
 def batches(
-    images: Tensor, seeds: Sequence[int], third: bool = False, contrastive: str = "simclr"
+    seeds: Sequence[int], third: bool = False, contrastive: str = "simclr", images: Tensor = IMAGES
 ) -> CifarBatches:
     return CifarBatches(images, LABELS, seeds, EACH, third, torch.float32, contrastive)
 
@@ -57,11 +53,11 @@ KINDS = ("simclr", "autoaugment")
 @pytest.mark.parametrize("third", [False, True])
 @pytest.mark.parametrize("contrastive", KINDS)
 def test_views_are_those_made_by_hand(
-    images: Tensor, third: bool, contrastive: str, monkeypatch: pytest.MonkeyPatch
+    third: bool, contrastive: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No multiple of a batch, or of its views.
     monkeypatch.setattr("resultant.training.batches.CHUNK_IMAGES", 13)
-    loaded = batches(images, [4, 5], third, contrastive=contrastive)
+    loaded = batches([4, 5], third, contrastive)
     order, *parameters = drawn = loaded.draw(2)
     loaded.load(drawn)
     strong, weak = ContrastiveView(), ClassificationView()
@@ -75,7 +71,7 @@ def test_views_are_those_made_by_hand(
             views = []
             for view, drawn in zip(kinds, parameters[group * len(kinds) :], strict=False):
                 chosen = drawn.unflatten(0, (loaded.steps, -1, EACH))[step]
-                views += [view(images[rows], p) for p in chosen]
+                views += [view(IMAGES[rows], p) for p in chosen]
             assert len(views) == 2 + third
             assert not torch.equal(views[0], views[1])
             grey = torch.cat(views).double() / 255
@@ -92,12 +88,10 @@ def test_views_are_those_made_by_hand(
     "seeds", [(7,), (7, 7), (7, 8), (7, 7, 7, 8), (8, 7, 7), (6, 6, 8, 8, 7, 7)]
 )
 @pytest.mark.parametrize("contrastive", KINDS)
-def test_runs_of_one_seed_see_the_same_images(
-    images: Tensor, seeds: tuple[int, ...], contrastive: str
-) -> None:
-    stacked = epoch_of(batches(images, seeds, contrastive=contrastive), 3)
+def test_runs_of_one_seed_see_the_same_images(seeds: tuple[int, ...], contrastive: str) -> None:
+    stacked = epoch_of(batches(seeds, contrastive=contrastive), 3)
     for run, seed in enumerate(seeds):
-        alone = epoch_of(batches(images, [seed], contrastive=contrastive), 3)
+        alone = epoch_of(batches([seed], contrastive=contrastive), 3)
         for (x, labels), (one, label) in zip(stacked, alone, strict=True):
             slots = x.unflatten(1, (-1, 32))
             assert len(seeds) % slots.shape[1] == 0
@@ -106,11 +100,11 @@ def test_runs_of_one_seed_see_the_same_images(
             assert torch.equal(labels[run], label[0])
 
 
-def test_refused(images: Tensor) -> None:
+def test_refused() -> None:
     with pytest.raises(ValueError, match=r"one seed side by side, got seeds \(0, 1, 0\)"):
-        batches(images, [0, 1, 0])
+        batches([0, 1, 0])
     with pytest.raises(ValueError, match="at least one batch of 8, got 7 images"):
-        batches(images[:7], [0])
+        batches([0], images=IMAGES[:7])
 
 
 CPU, VIEW = torch.device("cpu"), 16
