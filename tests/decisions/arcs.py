@@ -10,6 +10,7 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
+import resultant as rs
 from class_samples import F64, close
 from resultant.classes.realization import Realization
 from resultant.classes.statistics import ClassState
@@ -30,9 +31,10 @@ def two(
     return Realization(mu, torch.ones(2, dtype=F64), None, slope, shift)
 
 
-def check(roots: ArcRoots, state: ClassState, pairs: Tensor, scores: Any, value: Any) -> set[int]:
+def check(roots: ArcRoots, state: ClassState, rule: rs.Rule, pairs: Tensor, value: Any) -> None:
     """Compare with the sign changes of value(scores, a, b) on dense grids of vectors, refined by
-    Brent; return the numbers of roots."""
+    Brent; some arcs have one root."""
+    arguments = state, rule.tau, rule.realization, rule.beta
     counts, expected, angles = [], [], []
     for a, b in pairs.tolist():
         x, y = state.mu[a], state.mu[b]
@@ -41,7 +43,9 @@ def check(roots: ArcRoots, state: ClassState, pairs: Tensor, scores: Any, value:
 
         def D(u: Any, a: int = a, b: int = b, x: Tensor = x, across: Tensor = across) -> Any:
             at = torch.as_tensor(np.atleast_1d(u), dtype=F64)[:, None]
-            out = value(scores(at.cos() * x + at.sin() * across / across.norm()), a, b)
+            z = at.cos() * x + at.sin() * across / across.norm()
+            scores = rs.class_scores(z, *arguments, offset=rule.offset, validate_args=False)
+            out = value(scores, a, b)
             return out.numpy() if np.ndim(u) else float(out[0])
 
         # An even number of locations: equal gains have an exact zero in the middle.
@@ -51,7 +55,6 @@ def check(roots: ArcRoots, state: ClassState, pairs: Tensor, scores: Any, value:
         found = [brentq(D, grid[i], grid[i + 1], xtol=1e-14) for i in crossings]
         counts.append(len(found))
         expected.append(found[0] if len(found) == 1 else math.nan)
-    assert roots.count.tolist() == counts
+    assert roots.count.tolist() == counts and 1 in counts
     close(roots.root, expected, 0.0, 1e-10, equal_nan=True)
     close(roots.theta, angles)
-    return set(counts)

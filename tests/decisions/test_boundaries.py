@@ -8,11 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 import resultant as rs
 from class_samples import F64, close
-from decisions.arcs import PAIR, check, two
+from decisions.arcs import OFFSET, PAIR, check, two
 from resultant.classes.rule import REALIZATIONS
 from resultant.decisions.boundaries import Change, Displacement, displacement_error, refine
 from small_classes import TAU, C, classes
@@ -23,15 +22,10 @@ from small_classes import TAU, C, classes
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_roots_are_those_of_brent(realization: str, prior: bool) -> None:
     state, pairs = classes(), torch.combinations(torch.arange(C))[::2]
-    offset = torch.linspace(-1.5, 1.0, C, dtype=F64) if prior else None
-    rule = rs.realize(state, rs.Rule(TAU, realization, 0.2, offset=offset))
-
-    def scores(z: Tensor) -> Tensor:
-        return rs.class_scores(z, state, TAU, realization, 0.2, offset=offset, validate_args=False)
-
+    rule = rs.Rule(TAU, realization, 0.2, offset=OFFSET if prior else None)
     for exhaustive in (False, True):
-        roots = rs.short_arc_roots(rule, pairs, exhaustive=exhaustive)
-        assert 1 in check(roots, state, pairs, scores, lambda s, a, b: s[:, a] - s[:, b])
+        roots = rs.short_arc_roots(rs.realize(state, rule), pairs, exhaustive=exhaustive)
+        check(roots, state, rule, pairs, lambda s, a, b: s[:, a] - s[:, b])
 
 
 @pytest.mark.slow

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize, special
 from torch import Tensor
 
 import resultant as rs
+from class_samples import F64
 from class_samples import seeded as seeded
 from resultant.theory.binary_model import Decision
 from resultant.theory.plane_tail import log_plane_tail
 from resultant.vmf.tails import log_projection_tail
+from small_classes import classes
 
 DOUBLINGS = (256, 1024, 4096, 16384, 65536)
 
@@ -55,9 +57,9 @@ def at_margin(R_t: float, model: rs.BinaryModel = CRITICAL) -> rs.BinaryModel:
 def test_errors_against_full_draws(p: int, model: rs.BinaryModel) -> None:
     """Errors of both rules, written out for whole vectors, and of draws in the plane."""
     n, nu, offset = 40_000, p / 2 - 1, model.b_h - model.b_t
-    mu = torch.eye(2, p, dtype=torch.float64)
+    mu = torch.eye(2, p, dtype=F64)
     mu[1] = model.cosine * mu[0] + math.sqrt(1 - model.cosine**2) * mu[1]
-    kappa = torch.tensor(model.concentrations(p), dtype=torch.float64)
+    kappa = torch.tensor(model.concentrations(p), dtype=F64)
     r = kappa / (nu + (nu * nu + kappa**2).sqrt())
     drawn = [rs.VonMisesFisher(m, k).sample((n,)) for m, k in zip(mu, kappa, strict=True)]
     cosines = [z @ mu.T for z in drawn]
@@ -122,25 +124,15 @@ def test_transition_limits() -> None:
         assert estimate == pytest.approx(0.5, abs=0.025)
 
 
-@pytest.fixture(scope="module")
-def state() -> rs.ClassState:
-    """Three classes of different concentrations, in eight dimensions."""
-    torch.manual_seed(3)
-    mu = torch.nn.functional.normalize(torch.randn(3, 8, dtype=torch.float64) + 0.7, dim=1)
-    kappa = torch.tensor([7.0, 4.0, 2.5], dtype=torch.float64)
-    z = rs.VonMisesFisher(mu, kappa).sample((200,)).flatten(0, 1)
-    return rs.ClassStatistics(3, 8).update(z, torch.arange(3).repeat(200)).state()
-
-
-def test_model_of_exchanged_rounded_and_equal_classes(state: rs.ClassState) -> None:
+def test_model_of_exchanged_rounded_and_equal_classes() -> None:
+    state = classes(torch.tensor([7.0, 4.0, 2.5], dtype=F64), 8)
     model, other = (rs.BinaryModel.of(state, *pair, 0.5) for pair in ((0, 2), (2, 0)))
     assert (model.lambda_h, model.lambda_t) == (other.lambda_t, other.lambda_h)
     assert list(model.errors(8)) == pytest.approx(list(other.errors(8))[::-1], rel=1e-12)
     rounded = rs.BinaryModel.of(state.to(dtype=torch.float32), 0, 2)
     assert rounded.cosine == pytest.approx(model.cosine, abs=1e-6)
-    mu = torch.stack([state.mu[0], state.mu[0], -state.mu[0]])
-    kappa = torch.tensor([3.0, 6.0, 3.0], dtype=torch.float64)
-    narrow = rs.ClassState(mu, kappa, torch.ones(3))
+    mu, kappa = state.mu[[0, 0, 0]] * torch.tensor([[1], [1], [-1]]), [3.0, 6.0, 3.0]
+    narrow = rs.ClassState(mu, torch.tensor(kappa, dtype=F64), torch.ones(3))
     assert rs.BinaryModel.of(narrow, np.int64(0), torch.tensor(1)) == rs.BinaryModel(1.0, 2.0, 1.0)
     assert rs.BinaryModel.of(narrow, 0, 2).cosine == pytest.approx(-1.0, abs=1e-15)
 
@@ -199,28 +191,21 @@ def test_rate_is_a_legendre_transform(lam: float, beta: float, xi: float) -> Non
 
 @pytest.mark.parametrize("lam", [0.0, 0.3, 4.0, 50.0])
 @pytest.mark.parametrize("beta", [-1.0, -0.4, 0.0, 0.8])
-def test_rate_is_convex_and_zero_at_the_typical_value(lam: float, beta: float) -> None:
+def test_rate_is_least_and_zero_at_the_typical_value(lam: float, beta: float) -> None:
     typical = lam / (1 + math.sqrt(1 + lam**2)) * beta
-    at = torch.tensor(typical, dtype=torch.float64, requires_grad=True)
+    at = torch.tensor(typical, dtype=F64, requires_grad=True)
     rate = rs.rate_function(at, lam, beta)
     (slope,) = torch.autograd.grad(rate, at)
     assert abs(float(rate.detach())) < 1e-14 * (1 + lam)
     assert abs(float(slope)) < 1e-12 * (1 + lam)
-    grid = torch.linspace(-0.999, 0.999, 501, dtype=torch.float64)
-    assert (rs.rate_function(grid, lam, beta).diff().diff() > 0).all()
-    # Its curvature at the typical value is one over the variance of the projection.
-    ends = torch.tensor([typical - 1e-4, typical + 1e-4], dtype=torch.float64)
-    bend = rs.rate_function(ends, lam, beta).sum()
-    variance = rs.projection_variance(lam, beta, math.sqrt(1 - beta**2))
-    assert float(bend * variance) == pytest.approx(1e-8, rel=1e-3)
 
 
 def test_rate_is_infinite_from_the_sphere_on_and_differentiable_inside() -> None:
     xi = torch.tensor([-1.5, -1.0, 1.0, 2.0])
     assert rs.rate_function(xi, 2.0, 0.3).tolist() == [math.inf] * 4
     assert rs.BinaryModel(1.0, 1.0, 0.0, b_h=5.0).exponents == (math.inf, 0.0)
-    xi = torch.tensor([-0.7, 0.0, 0.4], dtype=torch.float64, requires_grad=True)
-    lam = torch.tensor([0.5, 2.0, 7.0], dtype=torch.float64, requires_grad=True)
+    xi = torch.tensor([-0.7, 0.0, 0.4], dtype=F64, requires_grad=True)
+    lam = torch.tensor([0.5, 2.0, 7.0], dtype=F64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda a, b: rs.rate_function(a, b, -0.6), (xi, lam))
 
 
@@ -232,33 +217,23 @@ def test_projection_variance_is_that_of_the_paper(lam: float) -> None:
     assert float(rs.projection_variance(lam, 0.4, 0.7)) == pytest.approx(expected, rel=1e-11)
 
 
-def linear(a: float, x: float, p: int, kappa: float, c: float) -> tuple[float, float]:
-    """Return the tail of m'X - a mu'X >= x in the plane, and as the tail of a projection."""
-    length = math.sqrt(1 - 2 * a * c + a * a)
-    along = max(-1.0, min(1.0, (c - a) / length))
-    expected = log_projection_tail(x / length, along, kappa, p, upper=True)
-    return log_plane_tail(lambda rho: x + a * rho, c, kappa, p), float(expected)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [3, 4, 5, 16, 128, 4096, 65536])
-@pytest.mark.parametrize("c", [0.8, 0.0, -0.7])
+@pytest.mark.parametrize("c", [0.99, 0.8, 0.0, -0.7, -0.99])
 def test_a_linear_bound_is_a_projection(p: int, c: float) -> None:
-    for a, x, lam in ((0.9, 0.0, 1.0), (0.5, 0.3, 2.0), (1.5, -0.6, 0.2), (0.0, -0.5, 3.0)):
-        got, expected = linear(a, x, p, lam * p / 2, c)
-        assert got == pytest.approx(expected, abs=1e-10 + 3e-15 * (1 + lam) * p, rel=1e-12)
-
-
-@pytest.mark.slow
-@settings(max_examples=50, deadline=None)
-@given(
-    st.integers(3, 200), st.floats(-0.99, 0.99), st.floats(0, 3), st.floats(-1, 1), st.floats(0, 9)
-)
-def test_any_linear_bound(p: int, c: float, a: float, x: float, lam: float) -> None:
-    got, expected = linear(a, x, p, lam * p, c)
-    # At the end of the range of a projection, the rounding of a cosine near one dominates.
-    assume(expected == -math.inf or expected > -12 * p)
-    assert got == pytest.approx(expected, abs=1e-8, rel=1e-9)
+    """The tail of m'X - a mu'X >= x in the plane is the tail of a projection of X."""
+    for a, x, lam in (
+        (0.9, 0.0, 1.0),
+        (0.5, 0.3, 2.0),
+        (1.5, -0.6, 0.2),
+        (0.0, -0.5, 3.0),
+        (2.5, 0.8, 18.0),
+    ):
+        length = math.sqrt(1 - 2 * a * c + a * a)
+        along = max(-1.0, min(1.0, (c - a) / length))
+        expected = log_projection_tail(x / length, along, lam * p / 2, p, upper=True)
+        got = log_plane_tail(lambda rho, a=a, x=x: x + a * rho, c, lam * p / 2, p)
+        assert got == pytest.approx(float(expected), abs=1e-10 + 3e-15 * (1 + lam) * p, rel=1e-12)
 
 
 @pytest.mark.parametrize(("p", "kappa", "c"), [(3, 2.0, 0.4), (5, 8.0, -0.3), (24, 30.0, 0.1)])
