@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,10 +27,10 @@ def four_classes() -> None:
     PUBLISHED["imagenet-lt"] = PUBLISHED["imagenet-lt"]._replace(num_classes=NUM_CLASSES)
 
 
-def open_listed(root: Path) -> ImageSplits:
+def open_listed(root: Path, **options: Any) -> ImageSplits:
     """Open the images of `write_images` as ImageNet-LT without validation images."""
     lists = {f"{split}_list": root / f"ImageNet_LT_{split}.txt" for split in ("train", "test")}
-    return open_dataset(preset("images"), root, **lists)
+    return open_dataset(preset("images"), root, **lists, **options)
 
 
 def write_images(root: Path) -> None:

@@ -23,7 +23,7 @@ from resultant.networks.stacked_resnet import StackedResNet32, patches
 from resultant.training.checkpoints import load_network
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run, preset
-from resultant.training.extract import extract, keep_split, load_data, timm_network
+from resultant.training.extract import extract, keep_split, timm_network
 from resultant.training.image_sets import train_images
 from resultant.training.inference import network_outputs, outputs
 from resultant.training.job import Job
@@ -109,8 +109,7 @@ def test_features_of_images(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected images of images, got those of cifar10"):
         extract(loaded, DATA, out)
     (tmp_path / "names.txt").write_text("0\n1\ntwo\n3\n")
-    lists = {f"{split}_list": tmp_path / f"ImageNet_LT_{split}.txt" for split in ("train", "test")}
-    images = load_data(loaded.config, tmp_path, class_names=tmp_path / "names.txt", **lists)
+    images = open_listed(tmp_path, class_names=tmp_path / "names.txt")
     with pytest.raises(ValueError, match="expected the class '2' of the network, got 'two' as cl"):
         extract(loaded, images, out)
 

@@ -34,7 +34,8 @@ Images = Cifar | ImageSplits
 def open_networks(
     files: Mapping[int, Location], root: Callable[[str], Location | None], **options: Any
 ) -> dict[int, tuple[LoadedNetwork, Images]]:
-    """Load networks together with the images of their datasets, which they share."""
+    """Load networks with the images of their datasets, which they share; ``options`` are those of
+    `open_dataset`."""
     networks: dict[int, tuple[LoadedNetwork, Images]] = {}
     images: dict[tuple[Any, ...], Images] = {}
     for i, file in files.items():
@@ -42,17 +43,14 @@ def open_networks(
         config = network.config
         key = config.dataset, config.long_tail, config.subset_seed
         if key not in images:
-            images[key] = load_data(config, root(config.dataset), **options)
+            folder = root(config.dataset)
+            if config.dataset in CIFAR:
+                images[key] = load_cifar(config.dataset, folder if folder is not None else ".")
+            else:
+                images[key] = open_dataset(config, folder, **options)
         require_images(network, images[key])
         networks[i] = network, images[key]
     return networks
-
-
-def load_data(config: TrainConfig, data: Location | None, **options: Any) -> Images:
-    """Load the images of a configuration, with the options of `open_dataset` except for CIFAR."""
-    if config.dataset in CIFAR:
-        return load_cifar(config.dataset, data if data is not None else ".")
-    return open_dataset(config, data, **options)
 
 
 def timm_network(
