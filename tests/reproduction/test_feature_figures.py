@@ -19,6 +19,7 @@ from resultant_reproduction.feature_figures import boundary_means, closest_pair,
 from training_records import record
 
 NAN, CIFAR_10 = float("nan"), trained_as("CIFAR-10 / 100")
+BARE = Evidence(Records())
 
 
 def test_the_pair_that_is_drawn() -> None:
@@ -37,7 +38,7 @@ def test_the_pair_that_is_drawn() -> None:
 
 def test_gains_of_the_packaged_network() -> None:
     """A_c / tau_0 from features: kappa = p R / (1 - R^2), and the ratio of its Bessel functions."""
-    outcome = ARTEFACTS["gain-discovery"].compute(Evidence(Records()))
+    outcome = ARTEFACTS["gain-discovery"].compute(BARE)
     cells = {(cell.row, cell.column): cell.content() for cell in outcome.cells}
     with packaged() as store:
         labels = store["train/labels"]
@@ -76,8 +77,7 @@ def test_the_caption_of_boundaries() -> None:
 
 def test_both_linear_means_of_margins() -> None:
     """Directions and coverage on the packaged network, from exact scores and their intercepts."""
-    evidence, tau = Evidence(Records()), 0.1
-    space = evidence.space(PACKAGED, "projection")
+    space, tau = BARE.space(PACKAGED, "projection"), 0.1
     mu, kappa, p = space.state.mu, space.state.kappa, space.dim
     g = bessel_ratio(p / 2 - 1, kappa) / tau
     cooled = g * tau / g.mean()
@@ -95,18 +95,17 @@ def test_both_linear_means_of_margins() -> None:
             signs.append(torch.stack([m.sign() == lin.sign(), lin.abs() > (m - lin).abs()]))
         shown.append([f"{100 * v:.2f}" for v in torch.cat(signs, 1).double().mean(1).tolist()])
     assert shown == [["98.90", "97.85"], ["99.93", "99.88"]]
-    text = margin_means(evidence, {"CIFAR-100-LT": PACKAGED})
+    text = margin_means(BARE, {"CIFAR-100-LT": PACKAGED})
     assert "| CIFAR-100-LT: directions (%) | 98.63 | 98.90 | 99.93 |" in text
     assert "| CIFAR-100-LT: covered (%) | 97.57 | 97.85 | 99.88 |" in text
     assert "| CIFAR-100-LT: covered and wrong | 0 | 0 of 12,000 | 0 of 12,000 |" in text
 
 
 def test_both_linear_means_of_boundaries() -> None:
-    evidence = Evidence(Records())
-    predicted = boundary_displacement(evidence.space(PACKAGED, "projection")).predicted
+    predicted = boundary_displacement(BARE.space(PACKAGED, "projection")).predicted
     own = [predicted[n].mean_absolute_degrees for n in ("linear_mean", "linear_intercept")]
     assert [f"{v:.4f}" for v in own] == ["0.0854", "0.0081"]
-    text = boundary_means(evidence)
+    text = boundary_means(BARE)
     assert "| CIFAR-100 / 100, the packaged network | – | 0.0854 | 0.0081 |" in text
     assert "| CIFAR-100 / 100 | 0.11986 (imbalance not stated) | 0.0854 [1] | 0.0081 [1] |" in text
     assert "| ImageNet-LT | 0.00272 | – | – |" in text
