@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import resultant
-from frozen_data import COUNTS, PER_CLASS, TAU, C, P, features, fitted, rows, small_space
+from frozen_data import COUNTS, TAU, C, P, features, fitted, rows, small_space
 from resultant import analysis
 from resultant._core import memory
 from resultant.analysis import FrozenSpace, Policy, analyze_space, decide
@@ -74,11 +74,9 @@ def test_fit_and_decisions_do_not_depend_on_chunks(
 
 
 def test_rows_of_one_identity_stay_together() -> None:
-    x, y = features(COUNTS)
-    test = features(torch.full((C,), PER_CLASS), seed=1)
-    identities = torch.arange(len(y)) // 2 % 300
-    split = FrozenSpace.fit(x, y, *test, fitting_share=0.8, identities=identities)
-    fitting = split.fitting
+    identities = torch.arange(int(COUNTS.sum())) // 2 % 300
+    split = small_space(fitting_share=0.8, identities=identities)
+    x, y, fitting = split.train, split.labels, split.fitting
     assert fitting is not None and split.calibration is not None
     assert len(split.calibration) == int((~fitting).sum()) == split.summary().calibration
     for c in range(C):
@@ -90,9 +88,9 @@ def test_rows_of_one_identity_stay_together() -> None:
     assert float(split.state.kappa[2]) == pytest.approx(kappa, rel=1e-8)
     assert torch.equal(split.counts, COUNTS), "the prior is that of all training rows"
     # Of one row a class would have a resultant of one.
-    least = FrozenSpace.fit(x, y, *test, fitting_share=1e-6).fitting
+    least = small_space(fitting_share=1e-6).fitting
     assert least is not None and torch.bincount(y[least]).eq(2).all()
-    other, again = (FrozenSpace.fit(x, y, *test, fitting_share=0.8, seed=1).fitting for _ in "ab")
+    other, again = (small_space(fitting_share=0.8, seed=1).fitting for _ in "ab")
     assert other is not None and again is not None
     assert torch.equal(other, again) and not torch.equal(other, fitting)
 
