@@ -45,18 +45,23 @@ CALLS = [
     ("train images --arch x", "--architecture.* resultant train images --help"),
     ("train cifar-official --bogus 1", "resultant train --help"),
     ("train imagenet-lt --data . --subset 3", r"misplaced options: --subset \(applied to"),
+    ("train imagenet-lt --data .", "expected the list"),
     ("train cifar-controlled", "expected datasets at --data, .* got nothing at {folder}/data"),
     (f"{CIFAR} --data nowhere", "expected cifar10 in nowhere as one of"),
     (f"{CIFAR} --device cuda:7", "expected a CUDA device cuda:7, got"),
     (f"{CIFAR} --seeds", "expected one or more values of --seeds, got none"),
+    (f"{CIFAR} --gradient-epochs 201", r"expected gradient epochs in \[1, 200\], got 201"),
     (f"{CIFAR} --batch-size 99", "expected --batch-size of 33 or less, the number of"),
     (f"{CIFAR} --dataset imagenet-lt", "expected resnet32 for CIFAR and a larger architecture"),
     (f"{CIFAR} --realization exact", "invalid choice"),
     (IMAGES, "expected --data FOLDER, or --train-list and --images, got neither"),
     (f"{IMAGES} --data no", "Parquet files or a pattern of them, got nothing at no"),
+    (f"{IMAGES} --train-list no/a.txt", "expected the list no/a.txt, got no such file"),
+    (f"{IMAGES} --data {{photos}} --architecture resnet51", "an architecture of timm, such as"),
     (f"{IMAGES} --data {{photos}} --batch-size 4 --weights no", "of weights, got nothing at no"),
     (f"{IMAGES} --data {{photos}} --batch-size 12", "--batch-size of 11 or less, the number"),
     (f"{IMAGES} --data {{photos}} --long-tail 9", "which leaves an image per class, got 9"),
+    (f"{IMAGES} --data . --pretrained --weights a", "pretrained or weights, got both"),
     ("extract --out y.safetensors", "the file of a network or --model NAME, got neither"),
     ("extract x.safetensors --model a --out y.safetensors", "a network or --model NAME, got both"),
     ("extract x.safetensors --pretrained --out y.safetensors", "--pretrained only with --model"),
@@ -85,9 +90,11 @@ CALLS = [
     (f"{EXTRACT} link.safetensors", "expected --out to differ from the input, got"),
     (f"{EXTRACT} broken.safetensors", "expected --out that is not a network, got the network "),
     (f"{EXTRACT} letter.txt/x.safetensors", "expected --out to be a folder, got a file: "),
+    (f"{EXTRACT} run.safetensors", "expected a file to write, got the folder "),
     ("analyze z.safetensors --features projektion", "among .* did you mean 'projection'"),
     ("compare z.safetensors z.safetensors --features projektion", "did you mean 'projection'"),
     ("analyze z.safetensors --labels labelz", "'labelz' among .* did you mean 'labels'"),
+    ("compare z.safetensors z.safetensors --labels labelz", "'labelz' .* did you mean 'labels'"),
     ("analyze nan.safetensors", "train/projection of .* finite, got nan in row 9"),
     ("compare nan.safetensors z.safetensors", "train/projection of .* finite, got nan in row 9"),
     ("analyze zero.safetensors", "got 3 of 151 rows, the first in row 7; --drop-zero-rows leaves"),
@@ -124,6 +131,7 @@ def places(
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / "broken.safetensors", folder / f"{path}.safetensors")
     shutil.copy(folder / "z.safetensors", folder / "one")
+    (folder / "run.safetensors").mkdir()
     given = {"cifar": cifar, "photos": photos, "trained": trained, "native": native}
     return {"folder": folder, **given}
 
