@@ -1,4 +1,4 @@
-"""Samples of classes, and what is fitted to them by loops."""
+"""Samples of classes, and what is fitted to them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,10 @@ def fitted(z: Tensor, y: Tensor, c: int = C) -> ClassStatistics:
 
 
 def naive_mean(z: Tensor, y: Tensor, c: int) -> tuple[Tensor, float]:
-    """Direction and length of a class mean, by a loop in float64."""
-    total, n = torch.zeros(z.shape[1], dtype=F64), 0
-    for row, label in zip(z.double(), y.tolist(), strict=True):
-        if label == c:
-            total, n = total + row / row.norm(), n + 1
-    length = float(total.norm()) / max(n, 1)
+    """Direction and length of a class mean in float64."""
+    own = torch.nn.functional.normalize(z[y == c].double(), dim=-1)
+    total = own.sum(0)
+    length = float(total.norm()) / max(len(own), 1)
     if length < 1e-13:
         return axis(z.shape[1]), 0.0
     return total / total.norm(), min(length, 1.0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from class_samples import seeded as seeded
-from resultant.losses import ProCoBank, _cuda_graph, proco
+from resultant.losses import _cuda_graph, proco
 
 C, P, N, TAU = 6, 16, 24, 0.1
 COUNTS = torch.tensor([50.0, 20.0, 10.0, 6.0, 3.0, 1.0])
@@ -32,11 +32,6 @@ def cancelling(*lead: int) -> tuple[Tensor, Tensor]:
     y[:2] = 2
     z[..., 1, :] = -z[..., 0, :]
     return z, y
-
-
-def wrong_length(bank: ProCoBank, row: int) -> None:
-    """Note a vector of zeros in a row of the bank, as a kernel does; -1 is a row elsewhere."""
-    bank.wrong = torch.tensor([row + 2])
 
 
 class _Played:

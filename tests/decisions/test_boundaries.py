@@ -124,21 +124,19 @@ def test_a_bracket_lost_to_rounding_gives_its_nearest_end() -> None:
 
 def test_changes_by_the_numbers_of_roots() -> None:
     arcs = two(1.0, (10, 1)), two(1.0, (5.5, 5.5)), two(1.2, (-4, 4), (6.4, 0))
-    none, one, several = (rs.short_arc_roots(arc, PAIR) for arc in arcs)
-    for before, after, change in (
-        (none, one, Change.CREATED),
-        (one, none, Change.VANISHED),
-        (none, none, Change.ABSENT),
-        (one, one, Change.DISPLACED),
-        (several, one, Change.MULTIPLE),
-        (one, several, Change.MULTIPLE),
-        (none, several, Change.MULTIPLE),
-        (several, several, Change.MULTIPLE),
-    ):
-        moved = rs.displacement(before, after)
-        assert moved.change.tolist() == [change]
-        assert moved.shift.isnan().item() == (change != Change.DISPLACED)
-        assert moved.tally() == {c.name.lower(): int(c == change) for c in Change}
+    none_one_several = [rs.short_arc_roots(arc, PAIR) for arc in arcs]
+    # None, one or several before (rows) and after.
+    table = [
+        [Change.ABSENT, Change.CREATED, Change.MULTIPLE],
+        [Change.VANISHED, Change.DISPLACED, Change.MULTIPLE],
+        [Change.MULTIPLE] * 3,
+    ]
+    for before, row in zip(none_one_several, table, strict=True):
+        for after, change in zip(none_one_several, row, strict=True):
+            moved = rs.displacement(before, after)
+            assert moved.change.tolist() == [change]
+            assert moved.shift.isnan().item() == (change != Change.DISPLACED)
+            assert moved.tally() == {c.name.lower(): int(c == change) for c in Change}
 
 
 def test_displacement_error() -> None:

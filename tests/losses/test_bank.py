@@ -14,7 +14,6 @@ from torch import Tensor
 
 from loss_batches import COUNTS, C, P, batch
 from loss_batches import seeded as seeded
-from resultant._core import distributed
 from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
 from resultant.losses import ProCoBank, ProCoLoss
 from resultant.losses.bank import START_LENGTH
@@ -125,16 +124,6 @@ def test_a_loop_without_start_epoch(size: int, drop_last: bool, views: int) -> N
         assert torch.equal(automatic.bank.new, explicit.bank.new)
     per_epoch = views * (TOTAL - TOTAL % size if drop_last else TOTAL)
     assert samples(automatic.bank) == (2 * per_epoch, per_epoch)
-
-
-def test_padded_epochs_of_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sampler gives each of three ranks 27 samples, 81 together; all ranks count all."""
-    monkeypatch.setattr(distributed, "world_size", lambda: 3)
-    bank = ProCoBank(C, P, samples_per_epoch=TOTAL)
-    for number in range(3):
-        for n in (30, 30, 21):
-            bank.advance(n)
-            assert int(bank.epoch) == number
 
 
 def test_resume_in_the_middle_of_an_epoch() -> None:

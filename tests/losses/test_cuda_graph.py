@@ -19,7 +19,7 @@ import loss_batches
 from loss_batches import C, play_graphs
 from loss_batches import seeded as seeded
 from losses import test_paths
-from losses.test_paths import compare
+from losses.test_paths import compare, made
 from resultant.losses.proco import ProCoLoss
 
 
@@ -30,14 +30,8 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return request.param
 
 
-def made(
-    device: str, cuda_graph: Any = True, name: str = "native", leave_out: bool = False, **more: Any
-) -> ProCoLoss:
-    return test_paths.made(name, leave_out, cuda_graph=cuda_graph, **more).to(device)
-
-
 def twins(device: str) -> tuple[ProCoLoss, ProCoLoss]:
-    return made(device, False), made(device, True)
+    return made().to(device), made(cuda_graph=True).to(device)
 
 
 def batch(device: str, n: int = 20) -> tuple[Tensor, Tensor]:
@@ -52,7 +46,7 @@ def graphs(loss: ProCoLoss) -> int:
 
 def test_recorded_at_the_third_call_of_a_shape(device: str) -> None:
     """The last batch of an epoch is smaller; ever new shapes are not recorded, and four at most."""
-    plain, loss = made(device, False), made(device, "auto")
+    plain, loss = made().to(device), made(cuda_graph="auto").to(device)
     assert loss.replay is not None and plain.replay is None
     for epoch in range(3):
         for n in (20, 20, 13):
@@ -86,8 +80,8 @@ def test_states_and_moves_between_replays(device: str) -> None:
     plain, loss = twins(device)
     z, y = batch(device)
     changes: list[Callable[[ProCoLoss], object]] = [
-        lambda one: one.load_state_dict(made(device).state_dict()),
-        lambda one: one.load_state_dict(made(device).state_dict(), assign=True),
+        lambda one: one.load_state_dict(made().to(device).state_dict()),
+        lambda one: one.load_state_dict(made().to(device).state_dict(), assign=True),
         lambda one: one.start_epoch(),
         lambda one: one.bank.reset(),
         lambda one: setattr(one, "temperature", 0.2),
@@ -114,7 +108,7 @@ def test_results_stay_valid_after_the_next_call(device: str) -> None:
 
 
 def test_copies_begin_without_graphs(device: str) -> None:
-    loss = made(device)
+    loss = made(cuda_graph=True).to(device)
     z, y = batch(device)
     loss(z, y)
     for other in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
@@ -130,7 +124,10 @@ def test_two_losses_of_one_network(device: str) -> None:
     optimizer = torch.optim.SGD(layer.parameters(), 0.0)
     grads = []
     for graph in (False, True):
-        losses = made(device, graph), made(device, graph, "angular", seed=1)
+        losses = [
+            made(name, cuda_graph=graph, seed=seed).to(device)
+            for seed, name in enumerate(("native", "angular"))
+        ]
         for _ in range(3):
             optimizer.zero_grad(set_to_none=True)
             z = layer(x.detach().float()).bfloat16()
@@ -159,7 +156,7 @@ def test_a_step_that_cannot_be_recorded(device: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.gpu
 def test_no_synchronisation() -> None:
-    loss = made("cuda", "auto", leave_out=True, ignore_index=-1)
+    loss = made(leave_out=True, cuda_graph="auto", ignore_index=-1).cuda()
     z, y = batch("cuda")
     for _ in range(3):
         loss(z, y, weights=torch.ones(len(y), device="cuda")).backward()
@@ -177,7 +174,7 @@ def test_labels_that_are_no_class() -> None:
     """The loss is NaN, and the banks and the device go on."""
     z, y = batch("cuda")
     for graph in (False, True):
-        loss = made("cuda", graph, leave_out=True)
+        loss = made(leave_out=True, cuda_graph=graph).cuda()
         for label in (-1, C, 10**6):
             wrong = y.clone()
             wrong[3] = label
@@ -188,7 +185,7 @@ def test_labels_that_are_no_class() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("graph", [False, True])
 def test_inside_a_graph_of_the_caller(graph: bool) -> None:
-    plain, loss = made("cuda", False), made("cuda", graph)
+    plain, loss = made().cuda(), made(cuda_graph=graph).cuda()
     z, y = batch("cuda")
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())

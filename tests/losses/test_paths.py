@@ -40,7 +40,7 @@ class Stacked(torch.nn.Module):
         return self.loss(torch.nn.functional.normalize(z, dim=-1).unsqueeze(1), y).squeeze()
 
 
-def made(realization: str, leave_out: bool, **options: Any) -> ProCoLoss:
+def made(realization: str = "native", leave_out: bool = False, **options: Any) -> ProCoLoss:
     # An epoch of ten batches.
     counts, options = 3 * COUNTS, {"cuda_graph": False, **options}
     return ProCoLoss(C, P, TAU, realization, 0.3, counts, 0.7, leave_out=leave_out, **options)

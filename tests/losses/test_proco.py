@@ -16,71 +16,67 @@ import torch
 from torch import Tensor, nn
 
 import resultant as rs
-from loss_batches import COUNTS, TAU, C, N, P, batch, wrong_length
+from loss_batches import COUNTS, TAU, C, N, P, batch
 from loss_batches import seeded as seeded
 from resultant._core import validation
 from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoBank, ProCoLoss
 
-
-class Naive:
-    """The loss in the authors' order: running means, N x C x p norms, differences of log I."""
-
-    def __init__(self, old: Tensor, new: Tensor) -> None:
-        self.old, self.new = ([start, torch.zeros(len(start))] for start in (old, new))
-
-    @staticmethod
-    def update(bank: list[Tensor], z: Tensor, y: Tensor) -> None:
-        ave, amount = bank
-        one_hot = nn.functional.one_hot(y, len(ave)).double()
-        n = one_hot.sum(0)
-        mean = (one_hot.T @ z) / n.clamp_min(1).unsqueeze(-1)
-        w = torch.nan_to_num(n / (n + amount), nan=0.0).unsqueeze(-1)
-        bank[:] = [(1 - w) * ave + w * mean, amount + n]
-
-    def kappa(self) -> Tensor:
-        R = self.old[0].norm(dim=-1)
-        kappa = self.old[0].shape[1] * R / (1 - R**2)
-        return torch.where((kappa > 1e5) | (kappa < 0), 1e5, kappa)
-
-    def logits(self, z: Tensor) -> Tensor:
-        mu, kappa, nu = nn.functional.normalize(self.old[0], dim=-1), self.kappa(), P / 2 - 1
-        tilted = (kappa[:, None] * mu + z[:, None] / TAU).norm(dim=-1)
-        high, low = (rs.log_bessel_i(nu, k) - nu * k.log() for k in (tilted, kappa))
-        return high - low
-
-    def loss(self, views: Tensor, y: Tensor) -> Tensor:
-        losses = []
-        for z in views:
-            self.update(self.old, z.detach(), y)
-            self.update(self.new, z.detach(), y)
-            logits = self.logits(z) + (COUNTS.double() / COUNTS.sum()).log()
-            losses.append(nn.functional.cross_entropy(logits, y))
-        return torch.stack(losses).mean()
+# A bank of the authors: mean vectors [C, p] and numbers of samples [C].
+Bank = tuple[Tensor, Tensor]
 
 
-def starts(loss: ProCoLoss) -> list[Tensor]:
-    return [0.9 * loss.bank.state(bank=b).mu for b in ("old", "new")]
+def start(loss: ProCoLoss, name: str) -> Bank:
+    return 0.9 * loss.bank.state(bank=name).mu, torch.zeros(C)
+
+
+def naive_update(bank: Bank, z: Tensor, y: Tensor) -> Bank:
+    """Add a view to running means."""
+    ave, amount = bank
+    one_hot = nn.functional.one_hot(y, len(ave)).double()
+    n = one_hot.sum(0)
+    mean = (one_hot.T @ z) / n.clamp_min(1).unsqueeze(-1)
+    w = torch.nan_to_num(n / (n + amount), nan=0.0).unsqueeze(-1)
+    return (1 - w) * ave + w * mean, amount + n
+
+
+def naive_kappa(ave: Tensor) -> Tensor:
+    R = ave.norm(dim=-1)
+    kappa = P * R / (1 - R**2)
+    return torch.where((kappa > 1e5) | (kappa < 0), 1e5, kappa)
+
+
+def naive_logits(ave: Tensor, z: Tensor) -> Tensor:
+    """Compute N x C x p norms, and differences of log I."""
+    mu, kappa, nu = nn.functional.normalize(ave, dim=-1), naive_kappa(ave), P / 2 - 1
+    tilted = (kappa[:, None] * mu + z[:, None] / TAU).norm(dim=-1)
+    high, low = (rs.log_bessel_i(nu, k) - nu * k.log() for k in (tilted, kappa))
+    return high - low
 
 
 def test_equals_the_naive_loss_over_batches_views_and_epochs() -> None:
+    """The loss in the authors' order."""
     loss = ProCoLoss(C, P, TAU, class_counts=COUNTS)
-    naive = Naive(*starts(loss))
+    new, log_pi = start(loss, "new"), (COUNTS.double() / COUNTS.sum()).log()
     torch.testing.assert_close(loss.state().kappa, torch.full((C,), P * 90 / 19).double())
     for _ in range(3):
-        naive.old = [a.clone() for a in naive.new]
         loss.start_epoch()
-        naive.new = [starts(loss)[1], torch.zeros(C)]
+        old, new = new, start(loss, "new")
         for _ in range(3):
             z, y = batch(2)
             z.requires_grad_()
-            expected, got = naive.loss(z, y), loss(z, y)
+            losses = []
+            for view in z:
+                old, new = (naive_update(bank, view.detach(), y) for bank in (old, new))
+                logits = naive_logits(old[0], view)
+                losses.append(nn.functional.cross_entropy(logits + log_pi, y))
+            expected, got = torch.stack(losses).mean(), loss(z, y)
             expected_grad, grad = (torch.autograd.grad(a, z)[0] for a in (expected, got))
             torch.testing.assert_close(got, expected, rtol=1e-10, atol=0)
             state = loss.state()
-            torch.testing.assert_close(state.kappa, naive.kappa(), rtol=1e-9, atol=0)
-            assert torch.equal(state.count, naive.old[1].long())
-            torch.testing.assert_close(loss.scores(z[1]), naive.logits(z[1]), rtol=1e-8, atol=1e-9)
+            torch.testing.assert_close(state.kappa, naive_kappa(old[0]), rtol=1e-9, atol=0)
+            assert torch.equal(state.count, old[1].long())
+            torch.testing.assert_close(loss.scores(z[1]), logits, rtol=1e-8, atol=1e-9)
             # Along z the score is exact only on the sphere, where it is a function of rho.
             for a, x in zip(grad - expected_grad, z.detach(), strict=True):
                 across = a - (a * x).sum(-1, keepdim=True) * x
@@ -258,11 +254,11 @@ def test_lengths_that_are_noticed_later() -> None:
     loss = ProCoLoss(C, P)
     message = r"in all steps so far, got another length in class 2 \(a vector"
     for late in (lambda: loss(*batch()), loss.check):
-        wrong_length(loss.bank, 2)
+        loss.bank.wrong = torch.tensor([4])  # a vector of class 2, as kernels note it
         with pytest.raises(validation.DivergedError, match=message):
             late()
         loss.check()
-    wrong_length(loss.bank, -1)
+    loss.bank.wrong = torch.tensor([1])  # a vector of a class elsewhere
     copy.deepcopy(loss).check()
     pickle.loads(pickle.dumps(loss)).check()
     with pytest.raises(validation.DivergedError, match=r"another length \(a vector"):

@@ -252,16 +252,17 @@ def test_joint_leading() -> None:
     rho = torch.linspace(-1, 1, 9, dtype=F64).unsqueeze(1).expand(-1, C)
     lam = state.kappa / (P / 2 - 1)
     r0 = lam / (1 + torch.sqrt(1 + lam**2))
-    close(rs.joint_leading(state, rs.Rule(TAU, offset=OFFSET)).at(rho), OFFSET + r0 / TAU * rho)
-    star = rs.target_temperature(state, TAU, BETA)
-    for realization in ("temperature", "preserve"):
+    star, g = rs.target_temperature(state, TAU, BETA), rs.mean_resultant(P, state.kappa) / TAU
+    slopes = {
+        "native": r0 / TAU,
+        "temperature": r0 / star,
+        "preserve": r0 / star,
+        "angular": r0 / TAU + (1 - BETA) * (g.mean() - g),
+        "cosine": g.mean(),
+    }
+    for realization, slope in slopes.items():
         leading = rs.joint_leading(state, rs.Rule(TAU, realization, BETA, offset=OFFSET))
-        close(leading.at(rho), OFFSET + r0 / star * rho)
-    g = rs.mean_resultant(P, state.kappa) / TAU
-    slope = r0 / TAU + (1 - BETA) * (g.mean() - g)
-    close(rs.joint_leading(state, rs.Rule(TAU, "angular", BETA)).at(rho), slope * rho)
-    cosine = rs.realize(state, rs.Rule(TAU, "cosine", offset=OFFSET))
-    close(rs.joint_leading(state, rs.Rule(TAU, "cosine", offset=OFFSET)).at(rho), cosine.at(rho))
+        close(leading.at(rho), OFFSET + slope * rho)
 
 
 def expanded() -> tuple[Tensor, Tensor, Tensor]:
