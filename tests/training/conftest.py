@@ -23,22 +23,18 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def _alone() -> None:
-    """One thread for the jobs below too."""
-    torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of `joint_job`, trained without interruption."""
+    torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("whole")
     train_cifar(joint_job(out), DATA)
     return out
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory, _alone: None) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of two runs, trained for one epoch."""
+    torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("finished")
     train_cifar(Job(config(epochs=1), TWO, out), DATA)
     return out
