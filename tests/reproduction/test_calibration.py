@@ -44,7 +44,8 @@ def naive(space: FrozenSpace, rule: str) -> dict[str, float]:
         own, every = entropies(math.exp(log_scale), 0)
         return float(np.mean(own + (every - own) / (len(own) + 1)))
 
-    scale = math.exp(minimize_scalar(loss, bounds=(math.log(1e-3), math.log(1e3))).x)
+    best: Any = minimize_scalar(loss, bounds=(math.log(1e-3), math.log(1e3)))
+    scale = math.exp(best.x)
     right = (s.argmax(1) == labels)[half == 1]
     confidence = np.exp(log_softmax(scale * s).max(1))[half == 1]
     bins = np.bincount(np.ceil(15 * confidence).astype(int) - 1, right - confidence)
