@@ -10,7 +10,6 @@ import warnings
 import pytest
 import torch
 from safetensors.torch import load, save
-from torch import Tensor
 
 from loss_batches import COUNTS, C, P, batch
 from loss_batches import seeded as seeded
@@ -94,15 +93,13 @@ def test_classes_are_those_of_class_statistics(estimator: str) -> None:
 
 SIZES = [40, 20, 10, 5, 3, 2]
 TOTAL = sum(SIZES)
+Z = torch.randn(TOTAL, P, generator=torch.Generator().manual_seed(0))
+Y = torch.arange(TOTAL) % C
 
 
 def samples(bank: ProCoBank) -> tuple[int, int]:
     """Return the samples in both banks."""
     return tuple(int(bank.state(bank=name).count.sum()) for name in ("old", "new"))  # type: ignore[return-value]
-
-
-def epoch(n: int = TOTAL) -> tuple[Tensor, Tensor]:
-    return torch.randn(n, P), torch.arange(n) % C
 
 
 @pytest.mark.parametrize(
@@ -111,32 +108,28 @@ def epoch(n: int = TOTAL) -> tuple[Tensor, Tensor]:
 def test_a_loop_without_start_epoch(size: int, drop_last: bool, views: int) -> None:
     """Epochs begin where those of the loop do: both banks are those of a loop that says so."""
     automatic, explicit = (ProCoLoss(C, P, class_counts=SIZES) for _ in range(2))
-    z, y = epoch()
+    seen = TOTAL - TOTAL % size if drop_last else TOTAL
     for number in range(4):
         if number:
             explicit.start_epoch(number - 1)
-        for rows in torch.arange(TOTAL).split(size):
-            if drop_last and len(rows) < size:
-                continue
+        for rows in torch.arange(seen).split(size):
             for loss in (automatic, explicit):
-                loss(z[rows].expand(views, -1, -1), y[rows])
+                loss(Z[rows].expand(views, -1, -1), Y[rows])
         assert torch.equal(automatic.bank.old, explicit.bank.old)
         assert torch.equal(automatic.bank.new, explicit.bank.new)
-    per_epoch = views * (TOTAL - TOTAL % size if drop_last else TOTAL)
-    assert samples(automatic.bank) == (2 * per_epoch, per_epoch)
+    assert samples(automatic.bank) == (2 * views * seen, views * seen)
 
 
 def test_resume_in_the_middle_of_an_epoch() -> None:
-    z, y = epoch()
     whole, first = (ProCoLoss(C, P, class_counts=SIZES) for _ in range(2))
     parts = torch.arange(2 * TOTAL).remainder(TOTAL).split(24)
     for i, rows in enumerate(parts):
-        whole(z[rows], y[rows])
+        whole(Z[rows], Y[rows])
         if i == 4:
             second = ProCoLoss(C, P, class_counts=SIZES, seed=9)
             second.load_state_dict(load(save(first.state_dict())))
             second.bank.seed, first = 0, second
-        first(z[rows], y[rows])
+        first(Z[rows], Y[rows])
     for name, a in whole.state_dict().items():
         assert torch.equal(first.state_dict()[name], a), name
     torch.save(whole, io.BytesIO())
@@ -165,12 +158,11 @@ def test_start_epoch_of_a_number_is_idempotent() -> None:
 
 def test_reset() -> None:
     loss = ProCoLoss(C, P, class_counts=SIZES)
-    z, y = epoch()
-    loss(z[:60], y[:60])
+    loss(Z[:60], Y[:60])
     loss.bank.reset()
     assert samples(loss.bank) == (0, 0) and loss.bank.seen == 0
     for rows in torch.arange(TOTAL).split(30):
-        loss.bank.update(torch.nn.functional.normalize(z[rows], dim=-1), y[rows])
+        loss.bank.update(torch.nn.functional.normalize(Z[rows], dim=-1), Y[rows])
     assert samples(loss.bank) == (TOTAL, TOTAL)
 
 
