@@ -147,9 +147,13 @@ def test_random_augmentation_has_the_distribution_of_timm() -> None:
 
 
 def sample(n: int = 60) -> Tensor:
-    """Return smooth images with noise of all contrasts, and three of one level or two."""
+    """Return smooth images with noise of all contrasts, noise, and some of one level or colour."""
     pixels, _, _ = photos.photographs(n, SMALL, SMALL + 1)
-    return pixels.view(n, SMALL, SMALL, 3).permute(0, 3, 1, 2)
+    images = pixels.view(n, SMALL, SMALL, 3).permute(0, 3, 1, 2).contiguous()
+    images[-6:] = torch.randint(0, 256, (6, 3, SMALL, SMALL), generator=seeded(3)).byte()
+    images[-7] = torch.tensor([250, 3, 120], dtype=torch.uint8)[:, None, None]
+    images[-8] = images[-9].float().mean(0).byte()
+    return images
 
 
 def pictures(images: Tensor) -> list[Picture]:
