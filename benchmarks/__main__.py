@@ -1,7 +1,5 @@
 """The command ``python -m benchmarks``."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

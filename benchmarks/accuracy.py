@@ -4,8 +4,6 @@ All arguments are float32-representable, so that one reference serves both preci
 column of coordinates: rho and the decimal logarithms of kappa and 1/tau, or that of kappa alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple

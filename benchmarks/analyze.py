@@ -3,8 +3,6 @@ and the largest resident memory.
 
 Synthetic features are float32 rows in a file: directions of classes in a long tail, and noise."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

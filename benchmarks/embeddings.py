@@ -17,8 +17,6 @@ A file holds ``train`` and ``test`` [N, p] as uint8 with ``low`` and ``step`` [p
 
 # pyright: reportMissingImports=false
 
-from __future__ import annotations
-
 import csv
 import io
 import json

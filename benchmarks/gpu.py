@@ -1,7 +1,5 @@
 """The fused score on a GPU, compared with a copy of the same bytes."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterator
 

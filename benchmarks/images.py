@@ -2,8 +2,6 @@
 
 ``--data`` is a folder with train.parquet of Tiny-ImageNet-LT; photographs are drawn."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

@@ -7,8 +7,6 @@ FOLDER holds the files of `benchmarks.embeddings`, and cifar10-lt.safetensors an
 tiny-imagenet-lt.safetensors of ``resultant extract``. A record is one set, tail, seed and method.
 Records that FILE has are skipped, so that the same command continues one that was ended."""
 
-from __future__ import annotations
-
 import json
 import time
 import warnings

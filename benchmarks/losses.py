@@ -3,8 +3,6 @@
 The direct way is the method of the ProCo authors, without their host synchronizations: N x C x p
 differences for the norms, and a Bessel function by backward recurrence from twice the order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any

@@ -4,8 +4,6 @@
 distance to the k-th nearest unit vector (kNN), the least distance of Mahalanobis to a class, the
 same less that to all rows (RMD), and energy and largest probability of a logistic regression."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

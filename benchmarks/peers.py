@@ -5,8 +5,6 @@ R_nu with nu = p/2 - 1, and R for kappa. Scores except for ours are phi(kt) - ph
 phi(x) = log I_nu(x) - nu log x, two values subtracted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Processor time, the least of several turns: on a busy machine other programs only add to it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from timeit import Timer

@@ -1,7 +1,5 @@
 """Tables of all measurements: results.md, and the marked place in the README."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

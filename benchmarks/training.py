@@ -1,8 +1,6 @@
 """Training of many ResNet-32 on 32 x 32 images on a GPU: us per view, the network alone and whole
 steps, with separate and with fused kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Chromium driven by its DevTools protocol, through the websocket client of tornado."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

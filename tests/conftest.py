@@ -1,7 +1,5 @@
 """Settings of all tests."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

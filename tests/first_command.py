@@ -3,8 +3,6 @@
 python tests/first_command.py dist
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """A small long-tailed feature space, and its scores by definition with scipy's Bessel functions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

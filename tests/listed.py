@@ -1,7 +1,5 @@
 """A few image files, plain and in the layout of ImageNet-LT."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Networks written down plainly, with the tensor names and shortcuts of ProCo's authors."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

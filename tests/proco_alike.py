@@ -1,7 +1,5 @@
 """Checkpoints in the format of ProCo's authors."""
 
-from __future__ import annotations
-
 import sys
 import types
 from collections import OrderedDict

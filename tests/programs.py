@@ -1,8 +1,6 @@
 """Programs in processes of their own, also in several that form a process group of gloo, and checks
 of Triton's kernels on CPU tensors."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

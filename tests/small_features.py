@@ -1,7 +1,5 @@
 """Features that are small enough to be analysed within a second, and comparisons of results."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

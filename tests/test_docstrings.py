@@ -1,7 +1,5 @@
 """Docstrings of the public names: complete, and with an example that runs."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """The gallery: each script is short, runs alone and draws."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

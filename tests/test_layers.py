@@ -1,7 +1,5 @@
 """The floors of the package, the cost of a bare import, and the public names."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

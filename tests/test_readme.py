@@ -1,7 +1,5 @@
 """Every Python block of the README and of the pages of the site runs as it stands."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

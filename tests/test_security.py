@@ -1,7 +1,5 @@
 """The code starts no shell, loads no pickle, reaches no network unless asked, and syncs folders."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A few images in the shape of CIFAR or smaller, and jobs that train on them in a moment."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

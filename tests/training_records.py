@@ -1,7 +1,5 @@
 """Records of trainings that are made up, and tab:angular-training from records."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, astuple
 from typing import Any

@@ -1,7 +1,5 @@
 """``python -m torture``: run all kinds for a time and print every failure."""
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

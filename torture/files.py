@@ -5,8 +5,6 @@ nothing, writes nothing, and takes neither a minute of the processor nor 8 GiB o
 that break it are kept in ``torture/kept/READER/``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -5,8 +5,6 @@ results are those of an undisturbed run. A terminated command and one without sp
 status and one line, without a traceback.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Mutations of files: of bytes, and of the structure of zip, gzip, safetensors, npy and JSON."""
 
-from __future__ import annotations
-
 import ast
 import gzip
 import io

@@ -4,8 +4,6 @@ Properties: values are finite, in their range and monotone where the function is
 has the same winner under both rules, also where an adversary has moved it towards a boundary.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Iterator

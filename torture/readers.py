@@ -1,7 +1,5 @@
 """The readers of files from outside, each with a valid input of its format."""
 
-from __future__ import annotations
-
 import pickle
 import shutil
 import sys

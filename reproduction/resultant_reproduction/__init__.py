@@ -5,8 +5,6 @@ runs, feature stores, and the checks of `resultant_reproduction.theory`. Importi
 nothing else, so that commands answer at once; the names below load on first use.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

@@ -1,7 +1,5 @@
 """The artefacts of ``artefacts.toml`` with the functions that compute them."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace

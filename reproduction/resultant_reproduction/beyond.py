@@ -3,8 +3,6 @@
 ``beyond.toml`` says what is compared with what. No further runs are planned for these studies.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Group 5 of ``protocol.md``. Half of the held-out queries of each class fit the s
 held-out concentrations, the other half judges.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -3,8 +3,6 @@
 Nothing is computed from features and torch is not imported: `resultant reproduce list` prints this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple

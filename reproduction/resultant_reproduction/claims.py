@@ -1,7 +1,5 @@
 """Claims of the paper, measured and judged by the rules of ``protocol.md``."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """REPRODUCTION.md and the pages of claims, of the headline, of methods, of advice and of runs."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

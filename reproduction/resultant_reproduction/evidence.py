@@ -1,8 +1,6 @@
 """The sources of all results: records, feature stores, checks of the theory; and readers of frozen
 analyses, per network of the records and per query of stores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache

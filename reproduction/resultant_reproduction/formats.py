@@ -1,7 +1,5 @@
 """Text: numbers, Markdown tables, and templates filled in with numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from resultant._core.text import with_minus

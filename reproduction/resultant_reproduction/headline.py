@@ -4,8 +4,6 @@ Runs are unpaired. Per network the readouts are averaged, per setting the arm me
 and the effect is the mean over settings. Numbers are in percentage points.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A measure takes the evidence and the keys of the entry, and returns weighted arm
 networks; no arms where records are missing. Readouts of one network are averaged first.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from statistics import fmean

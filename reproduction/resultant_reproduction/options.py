@@ -3,8 +3,6 @@
 # Optional for a fast help, as in `resultant.cli.arguments`.
 # ruff: noqa: UP045
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Optional

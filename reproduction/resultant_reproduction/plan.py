@@ -3,8 +3,6 @@
 Torch is not imported, so that `resultant reproduce list` answers at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial

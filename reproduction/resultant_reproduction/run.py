@@ -4,8 +4,6 @@ An interrupted job continues from its checkpoint, and its records are appended t
 job does not stop the others. A job is CIFAR runs side by side, or one run on photographs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import time

@@ -4,8 +4,6 @@ Ours are read from presets, plans, functions and features. Settings that cannot 
 compared, and the note has the reason.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import re

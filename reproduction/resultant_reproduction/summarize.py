@@ -1,8 +1,6 @@
 """Parts of records: summaries of a frozen analysis, and gradient increments during training
 (sec:historical-gradient)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

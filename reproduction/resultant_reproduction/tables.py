@@ -1,8 +1,6 @@
 """Printed tables and our records: representations and classifiers after training, and frozen
 decisions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean

@@ -5,8 +5,6 @@ packaged network, in a minute on a CPU. ``results/tuned-tiny.json`` has networks
 that were trained again, since the features of its records are not stored.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

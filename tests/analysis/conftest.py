@@ -1,7 +1,5 @@
 """Small frozen spaces."""
 
-from __future__ import annotations
-
 import pytest
 
 from frozen_data import small_space

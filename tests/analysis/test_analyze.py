@@ -1,7 +1,5 @@
 """The analysis of feature sets: roles of rows, search, references, choice, evaluation, rows."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

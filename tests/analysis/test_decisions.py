@@ -1,7 +1,5 @@
 """Gains, intercepts, decisions, agreement with cosine, and boundaries of pairs, by definition."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Other fits of the classes, effects of few rows against refits, and the goodness of fit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

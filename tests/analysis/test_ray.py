@@ -1,7 +1,5 @@
 """Passes over all rows on a Ray cluster of two workers, one of which is killed: the same result."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

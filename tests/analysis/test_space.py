@@ -1,7 +1,5 @@
 """The fitted space: statistics, divisions of rows, all questions, also on a GPU; and refusals."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

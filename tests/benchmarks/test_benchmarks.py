@@ -1,7 +1,5 @@
 """The tables are those of the measured files, and the methods that are compared agree."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Labelled samples: of unequal classes, of correlated columns, of opposite components."""
 
-from __future__ import annotations
-
 import numpy as np
 
 P = 6

@@ -1,7 +1,5 @@
 """The choice by cross-validation against refits from scratch, and classes of several components."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from pathlib import Path

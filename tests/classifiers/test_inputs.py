@@ -1,7 +1,5 @@
 """Refusals of the classifiers (parameters, rows, labels, weights), and the calibration error."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

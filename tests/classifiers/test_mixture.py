@@ -1,7 +1,5 @@
 """Mixtures of vMF: recovery, degenerate samples, a naive EM, and published results of movMF."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """The search and its parts: scales, ties, validation folds, rows left out, and files."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

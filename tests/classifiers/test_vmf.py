@@ -1,7 +1,5 @@
 """Classifiers against SciPy's Bessel functions, and as scikit-learn estimators."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls in an empty folder, short reports, and a small training."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The entry point: help, plugins, errors of one line, exit statuses, and progress of long work."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import inspect

@@ -4,8 +4,6 @@ In a call, {cifar} is a folder with CIFAR-10, {photos} a folder of images, {trai
 training, {native} one of its networks, and {folder} the current folder.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

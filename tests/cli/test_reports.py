@@ -1,7 +1,5 @@
 """``resultant analyze`` and ``compare``: the files and the summary of a report, verdicts."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """``resultant train``, ``extract``, ``probe`` and ``import-proco``: networks and records."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -2,8 +2,6 @@
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -2,8 +2,6 @@
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

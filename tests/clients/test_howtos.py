@@ -1,7 +1,5 @@
 """How-tos of the site: their cells run, where the packages that they use are installed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

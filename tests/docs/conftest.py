@@ -1,7 +1,5 @@
 """One page with the explorer and all pictures of the tour, in a browser that all tests share."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every `resultant ...` line of the README and of the pages is a call that the command accepts."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The explorer and the movable pictures of the theory, in a browser, against the library."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The reference shows a formula for every public name, with its number if it is in the paper."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import tomllib

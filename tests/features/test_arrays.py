@@ -1,8 +1,6 @@
 """Arrays of .npy, .npz, .safetensors and .pt files; of damaged and hostile files of every kind an
 error is one line with the path, and nothing is executed."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Features, labels and identities among the arrays of files, and stores ready for analysis."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Feature stores of files, folders, patterns and URLs: the layout, rows that are indexed as NumPy
 arrays are, and errors that name the file and the row."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import resource

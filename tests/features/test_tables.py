@@ -1,7 +1,5 @@
 """Tables of every kind: Parquet, Arrow files and streams, Feather, CSV, TSV, and AnnData files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """Image datasets of few small images, as folders and as Parquet of the Hugging Face hub; and
 photographs as flat pixels, with their views by PIL, torchvision and timm."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence

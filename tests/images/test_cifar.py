@@ -1,7 +1,5 @@
 """CIFAR in every form, on synthetic images; long-tailed subsets; broken and hostile files."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The kernels of views are within one level of Pillow, in Triton's interpreter and on a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Image datasets in folders, lists and Parquet: splits, classes, and errors of one line."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Images of files and of indexable datasets, good, odd and broken; and stores of decoded images:
 pixels, reuse, interruptions, full disks."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

@@ -1,8 +1,6 @@
 """Views of photographs and of small images against PIL, torchvision, timm and the recipe, and the
 distributions of their parameters."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

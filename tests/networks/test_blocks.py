@@ -1,8 +1,6 @@
 """Batch norm, residual and ReLU, and the fused residual block, against plain layers in float64: in
 Triton's interpreter and on a GPU."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The stacked ResNet-32 against plain networks."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Encoders of timm: layout, outputs, initial weights, and weights from files."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Reference values in Arb ball arithmetic: every float input taken as the exact number it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

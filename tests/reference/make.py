@@ -5,8 +5,6 @@
 Inputs are float32 numbers, so that one truth serves every precision.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 from pathlib import Path
 

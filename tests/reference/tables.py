@@ -1,7 +1,5 @@
 """The stored Arb tables, split by dimension or order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The result of a small analysis, and a browser that the tests share."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 

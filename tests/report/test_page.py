@@ -1,7 +1,5 @@
 """The page, its files and its style; in a browser: charts, sliders, tables, folds, keys, print."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

@@ -1,7 +1,5 @@
 """The evidence of the packaged records, and the results computed from it once per session."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Sources: records, probes and stores that a user adds, and the commands shown."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """The numbers of the kept pages, computed again from the records and the packaged features."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Mapping

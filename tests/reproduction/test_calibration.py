@@ -1,7 +1,5 @@
 """Frozen summaries, and rules with a fitted scale or temperature against plain computations."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import product

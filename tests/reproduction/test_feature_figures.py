@@ -1,7 +1,5 @@
 """Figures of features: their checks, their pair of classes, and their texts."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Claims, tables and the headline, recomputed from the lines of the records by plain loops."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

@@ -1,7 +1,5 @@
 """The pages and REPRODUCTION.md: what the records say, regenerated equal to the committed files."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Parts of records, computed again: the failing state and gradient increments."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Plans and records: the jobs, what is left of them, and the records that count."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoints of ProCo's authors, read and converted, and wrong content."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """``resultant reproduce`` and ``resultant verify``: what they write, show and refuse."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The runner of plans, on a few small images."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Our settings compared with the printed ones: all rows, and reasons for rows not compared."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Printed values against the source of the paper, and the types that hold them and ours."""
 
-from __future__ import annotations
-
 import os
 import re
 import statistics

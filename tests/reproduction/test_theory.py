@@ -1,7 +1,5 @@
 """Every check of the theory holds, and fails for a wrong quantity."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Maps of changes, trajectories and the power family, from artificial records."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

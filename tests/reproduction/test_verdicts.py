@@ -1,7 +1,5 @@
 """Statistics of the protocol against naive recomputations, closed forms and SciPy; verdicts."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from random import Random

@@ -1,7 +1,5 @@
 """A few trials of each kind of ``python -m torture``, and all files that once broke a reader."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Jobs that the tests of training share; a test that changes files copies the folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

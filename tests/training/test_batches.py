@@ -1,7 +1,5 @@
 """Batches of an epoch: determined by seed and epoch, for any number of processes."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Generator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings of tab:training-hyperparameters, schedules, records of runs, and refused values."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import math

@@ -1,8 +1,6 @@
 """Probes against a plain torch loop, and the records of trained runs against accuracies counted by
 hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

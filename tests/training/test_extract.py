@@ -1,7 +1,5 @@
 """Networks loaded from their files, and stores of their features."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Training on listed images, in one process and in two, against a plain loop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

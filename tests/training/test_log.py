@@ -1,7 +1,5 @@
 """The metrics of a job, against SciPy's Bessel functions; damaged files of metrics."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The training loop and its checkpoints: killed and resumed, diverged, continued and refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 """The step of stacked runs against a plain loop, their losses against separate ones, and the runs
 of a stack against each other."""
 
-from __future__ import annotations
-
 import copy
 from itertools import product
 from pathlib import Path

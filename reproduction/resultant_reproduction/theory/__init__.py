@@ -4,8 +4,6 @@ A check is a function without required arguments that returns a `Check`. The ref
 score of the library, which the library's tests compare with Arb.
 """
 
-from __future__ import annotations
-
 from resultant_reproduction.spec import load
 
 # Modules register their checks when they are imported.

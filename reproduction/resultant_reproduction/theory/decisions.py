@@ -1,7 +1,5 @@
 """Decisions: certificates and bounds of the cosine rule, and the factors that move a boundary."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Exact identities: Bregman forms, differences of realizations, the failure state, finite
 samples."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The matched binary model: the error transition, the exponents and the effect of the prior."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Checks of features and labels, normalization of rows, and rows held out of each class."""
 
-from __future__ import annotations
-
 import math
 
 import torch

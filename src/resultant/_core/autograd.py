@@ -1,7 +1,5 @@
 """Elementwise functions with hand-written derivatives, and the kinds of traces of torch."""
 
-from __future__ import annotations
-
 import inspect
 import operator
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Devices: the choice of one, Triton kernels, the precision of products, versions of software."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The processes of a job under torchrun; without torchrun, one process of rank 0."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Iterator

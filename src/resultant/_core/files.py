@@ -3,8 +3,6 @@
 A file is written in a private folder next to its place, synced and renamed.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

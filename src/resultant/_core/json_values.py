@@ -1,7 +1,5 @@
 """JSON from outside: records, metrics, and the metadata of tensors and of tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,6 @@
 """Files and folders that hold trained networks, recognized by the headers of `tensor_files.save`; a
 single run of a checkpoint is named after a colon: ``out/checkpoint.safetensors:native-seed0``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

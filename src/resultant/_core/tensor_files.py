@@ -1,7 +1,5 @@
 """Tensors and JSON in one safetensors file with a checksum; files of `torch.save`, not executed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

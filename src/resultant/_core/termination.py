@@ -1,7 +1,5 @@
 """SIGTERM, which schedulers send before they end a job: stop at once, or at the next safe point."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Text of others in messages: names and errors for a terminal, a table, a page and a file name."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Validation of the arguments of public functions, by the conventions of `resultant.special`."""
 
-from __future__ import annotations
-
 import math
 import operator
 from functools import reduce

@@ -1,8 +1,6 @@
 """Import of torchvision and timm, even if the compiled operators of torchvision do not fit torch:
 their schemas, which the import looks up and this package never calls, are declared if missing."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from importlib.metadata import version

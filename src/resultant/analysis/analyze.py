@@ -1,7 +1,5 @@
 """The analysis of feature sets: split, fit, choose, evaluate, explain; and compare two sets."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

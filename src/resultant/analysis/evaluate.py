@@ -1,7 +1,5 @@
 """Classifiers that an analysis tries: validated alike, one chosen, all evaluated on test rows."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterable, Sequence

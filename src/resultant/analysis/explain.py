@@ -1,8 +1,6 @@
 """Rows to look at (likely label errors, exact duplicates across splits, outliers of a class),
 warnings where numbers may mislead, a map of the test rows, and the numbers of the sliders."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from typing import Any

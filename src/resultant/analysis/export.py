@@ -1,7 +1,5 @@
 """Files beside a page: the saved classifier, predictions, rows to look at, numbers as JSON."""
 
-from __future__ import annotations
-
 import copy
 import csv
 import json

@@ -1,7 +1,5 @@
 """The effect of the number of rows on the statistics of a class (sec:finite-sample-diagnostics)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

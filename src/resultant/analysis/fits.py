@@ -1,8 +1,6 @@
 r"""Other fits of the classes, compared by gains and decisions, and the goodness of fit of one vMF
 per class to held-out features (sec:support-fit-protocol)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

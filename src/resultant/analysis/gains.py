@@ -1,8 +1,6 @@
 r"""Gains of the classes (fig:gain-discovery), and the effect of direct temperature on the score at
 cosine zero (fig:realization, sec:same-state-diagnostic)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

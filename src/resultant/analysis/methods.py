@@ -1,8 +1,6 @@
 """Methods that an analysis tries: vMF classifiers of one search, one fit per metric, and references
 of scikit-learn on unit rows, of many rows a stratified sample, as the page says."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -1,8 +1,6 @@
 r"""Boundaries and margins of pairs of classes, chosen from training geometry on the device, and all
 else on the CPU: there are some dozens of pairs with few queries (sec:boundary-selection)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

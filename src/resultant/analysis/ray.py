@@ -1,8 +1,6 @@
 """Features larger than one machine: passes over all rows run on Ray Data, in ranges of rows, where
 the range of a dead worker is computed again; samples are fetched."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

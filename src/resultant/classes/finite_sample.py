@@ -1,8 +1,6 @@
 """Effects of a finite sample on class statistics, and their corrections (sec:self-inclusion,
 sec:cross-fitted-estimator)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 r"""The angular gain :math:`g_c=A_c/\tau_0` of each class, by which its score responds to its cosine
 (thm:centered-gain), target gains, and the temperatures that reach them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

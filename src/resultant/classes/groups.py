@@ -1,7 +1,5 @@
 """Groups of classes by training count: head, medium and tail (sec:frozen-states)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 r"""The rule by which classes are scored: temperature, realization, target gains and offset."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 import torch

@@ -3,8 +3,6 @@
 A class without weight has score -inf and takes no part in the mean gain.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Calibration of probabilities: the error, a fitted scale of the scores, and a curve per class."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

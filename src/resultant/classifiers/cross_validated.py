@@ -1,7 +1,5 @@
 """Choice of metric, rule and number of components by cross-validation on sums."""
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Fitted classifiers as safetensors files, and as arrays for pickle and skops."""
 
-from __future__ import annotations
-
 import json
 import os
 import warnings

@@ -1,7 +1,5 @@
 """A mixture of von Mises-Fisher distributions as a scikit-learn estimator."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

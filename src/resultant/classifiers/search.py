@@ -5,8 +5,6 @@ goes along one axis at a time, from the best point so far, beyond an edge while 
 for the rows as they are, in the metric, and with several components per class.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

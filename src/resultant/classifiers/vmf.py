@@ -1,7 +1,5 @@
 """The vMF classifier, and the nearest class direction."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import torch

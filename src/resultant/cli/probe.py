@@ -1,7 +1,5 @@
 """``resultant probe``: linear probes on the features of a store."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path

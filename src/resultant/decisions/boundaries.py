@@ -3,8 +3,6 @@ where :math:`D(u)=s_a(\cos u)-s_b(\cos(\theta-u))` vanishes (eq:short-arc-margin
 Scores that rise with their cosine make D fall: it has one root if D(0) and -D(theta) are not
 negative, and none otherwise. Only an added negative slope can make D rise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -2,8 +2,6 @@ r"""Certificates that Pure Angular at beta = 0, :math:`\bar g\rho_c+\delta_c`, a
 agree (prop:cosine-prediction-stability), bounds by the residual :math:`\delta_c=q_c(\rho_c;\tau_0)
 -g_c\rho_c` where not (prop:cosine-gradient-stability), and signs of changes of margins."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 r"""Gradients of the cross-entropy in the query, and how two of them differ (sec:risk-gradients)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Pairs of classes and their choice, their margins, and the number of competitors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import combinations, combinations_with_replacement, product
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Features in AnnData files (.h5ad), read by h5py: X and obsm are features, obs has the labels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """Arrays by name in .npy, .npz, .safetensors and .pt files, mapped where they are not compressed.
 No pickle is loaded."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import struct

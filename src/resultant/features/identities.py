@@ -1,7 +1,5 @@
 """The rows that two samples have in common, by the identities of the rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

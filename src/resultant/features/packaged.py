@@ -1,7 +1,5 @@
 """The feature file that the package ships: CIFAR-100-LT, imbalance factor 100."""
 
-from __future__ import annotations
-
 import importlib.resources
 from contextlib import AbstractContextManager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A store made ready for analysis: a held-out split, classes that can be fitted, notes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

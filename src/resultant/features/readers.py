@@ -1,7 +1,5 @@
 """Feature files, folders of shards, patterns and URLs, each read by the reader of its kind."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re

@@ -1,7 +1,5 @@
 """The features and labels among the arrays of one or several files, joined and as numbers."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable

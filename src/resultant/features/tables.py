@@ -4,8 +4,6 @@ Vectors are list columns, or several columns of numbers with numbers in their na
 ``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all floats.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """Random views of batches of small images uint8 [N, 3, size, size], as those of `photo_views`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,8 +1,6 @@
 """CIFAR-10 and CIFAR-100 from archives, extracted batches, an .npz or an image folder, whose
 long-tailed subsets have the usual sizes, but not the usual members."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

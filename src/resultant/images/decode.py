@@ -1,7 +1,5 @@
 """Decoding of image files to RGB of 8 bits, without transparency, with one-line errors."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """Images in files of their own: folders of classes, and lists of labelled files."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

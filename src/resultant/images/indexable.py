@@ -1,7 +1,5 @@
 """Images of any indexable dataset of (image, label), such as those of torchvision."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

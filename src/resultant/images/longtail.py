@@ -5,8 +5,6 @@ most, for the imbalance factor IF = :math:`n_0/n_{C-1}`; n_max is the size of th
 the dataset. The seed alone chooses the images of an order.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from numbers import Real

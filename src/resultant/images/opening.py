@@ -5,8 +5,6 @@ Parquet file or of its folder gives its split. Without splits, some images of ea
 out. Numeric labels take their names from ``classes.txt`` or ``classes.tsv`` of the folder.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Encoded images in Parquet files, binary or a struct with ``bytes`` as on the Hugging Face hub."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """Random views of photographs of any size, and their plans for the kernel of photographs, each
 operation within one level of Pillow. Parameters are drawn on the CPU, the same for every device."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Views of decoded images as input of a network: by the kernel on a GPU, by Pillow elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -2,8 +2,6 @@
 folder with ``pixels.bin`` (uint8 [height, width, 3] image after image) and ``index.safetensors``
 (their sizes), after which an interrupted store continues."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,8 +1,6 @@
 """A batch of a loss: its checks and views, the processes of a job that exchange samples and share
 classes, and the reduction of losses to one number."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

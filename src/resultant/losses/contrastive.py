@@ -1,8 +1,6 @@
 """The ProCo loss as the paper writes it: the cross-entropy of queries against running von
 Mises-Fisher classes. `proco` chooses faster ways, and the trainer gives it further axes."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Class prior of a loss, and the logit-adjusted cross-entropy of a classifier in joint training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

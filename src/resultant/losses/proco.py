@@ -1,8 +1,6 @@
 """The ProCo loss of a training loop (alg:controlled-training), which may be streamed, sharded or
 replayed. Scores, statistics and logarithms are float32 or wider, also under autocast."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """Contrastive losses [R] of R runs between the samples of a batch, to compare ProCo with, of unit
 vectors z [V, R, N, p] and labels y [N] or [R, N]."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

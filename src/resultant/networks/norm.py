@@ -1,7 +1,5 @@
 """Batch norm, residual and ReLU as one module, fused on a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

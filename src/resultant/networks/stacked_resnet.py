@@ -1,8 +1,6 @@
 """ResNet-32 for CIFAR, with several runs in one network, whose channels are concatenated. Every
 parameter has the run as its first axis; one run is the plain network."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 """Image encoders of timm with a projector and a cosine classifier, and weights from a file:
 safetensors, or a .pth that holds only tensors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`resultant.analyze`: the analysis of features from Python."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

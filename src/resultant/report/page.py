@@ -1,8 +1,6 @@
 """A report: a page of HTML that needs no other file, its tables as CSV files, and in its folder the
 predictions, a classifier, rows to look at and results.json."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

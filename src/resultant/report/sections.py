@@ -1,7 +1,5 @@
 """Charts and tables of one feature set: methods, classes, rows to look at, and the map."""
 
-from __future__ import annotations
-
 import colorsys
 from collections.abc import Iterator
 from typing import Any

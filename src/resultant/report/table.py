@@ -1,7 +1,5 @@
 """Tables of a report, for the page and as CSV files with every digit, and numbers as text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

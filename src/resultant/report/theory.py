@@ -1,7 +1,5 @@
 """Charts of the theory: gains, boundaries, certificates, intercepts, calibration and fit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

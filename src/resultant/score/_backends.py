@@ -1,7 +1,5 @@
 """Evaluation of the score: by the kernel of a CPU or of a GPU, otherwise as a torch expression."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The score as a differentiable function: values with hand-written derivatives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any

@@ -13,8 +13,6 @@ with :math:`\rho=\mu^\top z` and :math:`t=1/\tau`,
 the cosine, up to 1e-3 in a product with TF32 or bfloat16, is multiplied by the slope.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Arguments of a score as tensors, and their limits: the largest kappa, and the temperatures."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ All carry first and second derivatives in every argument except the order, a num
 without gradient, which is at most 1e30, in float32 1e11.
 """
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor

@@ -1,8 +1,6 @@
 """The compiled kernel for CPUs, built with the package where there is a C compiler; without it, or
 with the environment variable ``RESULTANT_KERNEL=0``, functions in torch compute the same."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import zlib

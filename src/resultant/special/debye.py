@@ -11,8 +11,6 @@ the terms of its Chebyshev series below the precision. An order too small for th
 shifted up (``shift``); the caller comes down again by the recurrence of the Bessel ratio.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

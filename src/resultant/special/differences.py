@@ -6,8 +6,6 @@ subtracted: with :math:`h = x_1^2 - x_0^2` as input, every difference of the log
 a product with h, as is every step of the recurrence down to a small order.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

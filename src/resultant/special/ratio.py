@@ -1,8 +1,6 @@
 r"""The ratio :math:`R_\nu(x) = I_{\nu+1}(x)/I_\nu(x)`, its integrals, its inverse, and log I, with
 derivatives, on tensors of one dtype, without validation."""
 
-from __future__ import annotations
-
 import math
 
 import torch

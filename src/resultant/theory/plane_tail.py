@@ -2,8 +2,6 @@ r"""Tails of a von Mises-Fisher vector X in the plane of two directions, integra
 :math:`\theta` to its mean direction: X has the cosine :math:`c\cos\theta+s\sin\theta\,W` to a
 direction at cosine c, with W a coordinate of a uniform direction in p - 1 dimensions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@ the score in 1/kappa for fixed p, with t = 1/tau (thm:joint-score-expansion,
 prop:fixed-dimensional-score). An ``order``, 0, 1 or 2, is the index of the last term. To compute a
 score use `vmf_score`, which is exact everywhere."""
 
-from __future__ import annotations
-
 import warnings
 from typing import NamedTuple
 

@@ -2,8 +2,6 @@ r"""Leading scores of classes, the joint expansion propagated through softmax, a
 posterior probabilities. Classes of logits :math:`\ell_{0,c}+B_{1,c}/\nu+B_{2,c}/\nu^2` couple in
 second order through the variance :math:`V_1` of :math:`B_1` (thm:multiclass-propagation)."""
 
-from __future__ import annotations
-
 import math
 from numbers import Real
 

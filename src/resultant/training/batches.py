@@ -1,8 +1,6 @@
 """Batches of CIFAR on the device. Everything random about an epoch follows from (seed, epoch) and
 is drawn on the CPU: runs of one seed see the same batches on every device."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import Counter

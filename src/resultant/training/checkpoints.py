@@ -1,7 +1,5 @@
 """Files of a training job: its checkpoint, one file for each trained run, and networks of both."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

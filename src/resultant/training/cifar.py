@@ -1,7 +1,5 @@
 """Training on long-tailed CIFAR subsets that are kept on the device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

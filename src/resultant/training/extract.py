@@ -1,7 +1,5 @@
 """Features of networks as a `FeatureStore`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial

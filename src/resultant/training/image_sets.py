@@ -1,7 +1,5 @@
 """Training on image datasets of every kind, one run at a time, in one process or under torchrun."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Outputs of networks on images without augmentation: one forward pass for every evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice

@@ -1,7 +1,5 @@
 """The metrics of a training job: one line of JSON per run and epoch."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ its last checkpoint to the same result, bit for bit on a CPU. Runs of one seed s
 weights and see the same batches and augmentations, for every realization.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

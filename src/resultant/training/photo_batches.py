@@ -1,8 +1,6 @@
 """Batches of views of decoded images. All views of an epoch follow from (seed, epoch): each process
 draws the whole batch and computes its share. On a GPU a thread prepares the next batches."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,8 +1,6 @@
 """Linear evaluation of frozen features (Algorithm 2A, sec:linear-evaluation-algorithm). Probes on
 the same samples see the same batches, so M probes are one batched matrix product."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

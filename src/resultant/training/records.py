@@ -1,7 +1,5 @@
 """Records of training runs: one JSON object per line and run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields

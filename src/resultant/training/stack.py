@@ -1,8 +1,6 @@
 """Several runs trained as one: stacked networks, added losses, one optimizer, and one training
 step, on a GPU as a CUDA graph. No gradient passes between runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any

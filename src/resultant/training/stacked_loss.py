@@ -1,8 +1,6 @@
 """Losses [R] of R runs trained together, of V views z [V, R, N, p] and labels y [N] or [R, N]. The
 classes of all runs are the columns of one score: R runs launch as many kernels as one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

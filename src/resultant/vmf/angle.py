@@ -1,8 +1,6 @@
 r"""Exact samples of the angle of a von Mises-Fisher vector to its mean direction, of the density
 :math:`f(\theta) \propto e^{\kappa\cos\theta}\sin^{p-2}\theta`, and their derivatives in kappa."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

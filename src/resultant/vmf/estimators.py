@@ -1,7 +1,5 @@
 """The normaliser, the mean resultant length, and estimators of the concentration."""
 
-from __future__ import annotations
-
 import math
 
 import torch

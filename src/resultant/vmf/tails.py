@@ -1,7 +1,5 @@
 """Tail probabilities of projections of a von Mises-Fisher vector, by one integral in log space."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

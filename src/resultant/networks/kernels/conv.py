@@ -5,8 +5,6 @@ takes the sums of the following norm while it writes, in a fixed order; the kern
 the sums. No normalized activation and no gradient of one is stored.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import product
