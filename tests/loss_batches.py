@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,28 +35,23 @@ def cancelling(*lead: int) -> tuple[Tensor, Tensor]:
     return z, y
 
 
-class _Played:
-    """Stand-in for a CUDA graph on the CPU, which computes the recorded step again."""
-
-    recorded: _cuda_graph.Recorded
-    step: _cuda_graph.Step
-
-    def replay(self) -> None:
-        with torch.enable_grad():
-            losses, gradient = self.recorded.run(self.step)
-        self.recorded.losses.copy_(losses)
-        self.recorded.gradient.copy_(gradient)
-
-
 def _record(recorded: _cuda_graph.Recorded, step: _cuda_graph.Step, pool: object) -> None:
-    recorded.graph.recorded, recorded.graph.step = recorded, step  # type: ignore[attr-defined]
+    """Stand in for the recording of a CUDA graph: a replay computes the step again."""
     for _ in range(_cuda_graph.CALLS):
         recorded.losses, recorded.gradient = recorded.run(step)
+
+    def replay() -> None:
+        with torch.enable_grad():
+            losses, gradient = recorded.run(step)
+        recorded.losses.copy_(losses)
+        recorded.gradient.copy_(gradient)
+
+    recorded.graph.replay = replay
 
 
 def play_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replay steps on the CPU by a stand-in for CUDA graphs."""
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", _Played)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", SimpleNamespace)
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     monkeypatch.setattr(_cuda_graph.Recorded, "record", _record)

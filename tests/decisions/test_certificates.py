@@ -51,8 +51,7 @@ def cases(draw: st.DrawFn, least_kappa: float | None = None, n: int = 24) -> Cas
     share = torch.rand(n, 1).round(decimals=1)
     z = normalize(share * mu[a] + (1 - share) * mu[b] + noise + 1e-12, dim=1)
     z = z * (1 - 2 * (torch.rand(n, 1) < 0.1).double())
-    kinds = ["none", "prior", "large", "impossible"]
-    kind = draw(st.sampled_from(kinds))
+    kind = draw(st.sampled_from(["none", "prior", "large", "impossible"]))
     offset = None
     if kind != "none":
         size = 10 ** draw(st.floats(2, 8)) if kind == "large" else 3.0

@@ -51,10 +51,6 @@ R1: Callable = lambda u: -u / (2 * (1 + u * u))  # noqa: E731
 R2: Callable = lambda u: u * (4 - u * u) / (8 * mpmath.sqrt(1 + u * u) ** 5)  # noqa: E731
 
 
-def orders(p: list[int]) -> Tensor:
-    return torch.tensor(p, dtype=F64) / 2 - 1
-
-
 @pytest.mark.parametrize("lam", [1e-6, 0.03, 0.7, 1.0, 2.0, 5.5, 300.0])
 def test_ratio_terms_are_derivatives(lam: float) -> None:
     with mpmath.workdps(60):
@@ -126,14 +122,15 @@ def test_free_energy_limit() -> None:
     p = [1024, 4096, 16384, 65536]
     grid = f64([-1.0, -0.5, 0.0, 0.4, 1.0], [0.2, 1.0, 3.0], [0.3, 1.0, 4.0])
     rho, lam, s = torch.meshgrid(*grid, indexing="ij")
-    steps = list(zip(p, orders(p).tolist(), strict=True))
+    nu = torch.tensor(p, dtype=F64) / 2 - 1
+    steps = list(zip(p, nu.tolist(), strict=True))
     q = [rs.vmf_score(rho, n * lam, 1 / (n * s), k) for k, n in steps]
     for order in range(3):
         errors = [
             (rs.free_energy_expansion(rho, n * lam, 1 / (n * s), k, order) - a).abs() / n
             for a, (k, n) in zip(q, steps, strict=True)
         ]
-        found = slopes(orders(p), torch.stack(errors), 1e-15)
+        found = slopes(nu, torch.stack(errors), 1e-15)
         assert len(found) >= 30
         assert found.median() == pytest.approx(-1 - order, abs=0.01 if order == 0 else 0.02)
         assert errors[-1].max() < 1e-4
@@ -294,7 +291,6 @@ def test_propagation_is_the_taylor_series_of_softmax() -> None:
         want = f(zero) + eps * first(zero) + eps**2 / 2 * torch.func.jacrev(first)(zero)
         torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-14)
     P = l0.softmax(-1)
-    torch.testing.assert_close(rs.propagate_probabilities(l0, B1, B2, 64).sum(-1), P.sum(-1))
     V1 = (P * B1**2).sum(-1) - (P * B1).sum(-1) ** 2
     gap = rs.propagate_loss(l0, B1, B2, 64, y) - rs.propagate_loss(
         l0, B1, B2, 64, y, variance=False
