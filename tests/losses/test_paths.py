@@ -26,18 +26,12 @@ BARS = {torch.float64: 1e-12, torch.float32: 2e-5}
 PATHS = ["streamed", "graph", "sharded", "stacked", "compiled"]
 
 
-class Stacked(torch.nn.Module):
+class Stacked(StackedProCoLoss):
     """One run of the trainer's loss, called as `ProCoLoss`."""
 
-    def __init__(self, realization: str, leave_out: bool) -> None:
-        super().__init__()
-        rule = Rule(TAU, realization, 0.3)
-        self.loss = StackedProCoLoss(C, P, [rule], COUNTS, 0.7, seeds=[0], leave_out=leave_out)
-        self.bank, self.log_prior = self.loss.bank, self.loss.log_prior
-
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
-        z = z if z.dim() == 3 else z.unsqueeze(0)
-        return self.loss(torch.nn.functional.normalize(z, dim=-1).unsqueeze(1), y).squeeze()
+        z = torch.nn.functional.normalize(z if z.dim() == 3 else z.unsqueeze(0), dim=-1)
+        return super().forward(z.unsqueeze(1), y).squeeze()
 
 
 def made(realization: str = "native", leave_out: bool = False, **options: Any) -> ProCoLoss:
@@ -48,7 +42,8 @@ def made(realization: str = "native", leave_out: bool = False, **options: Any) -
 
 def other(path: str, realization: str, leave_out: bool, **options: Any) -> torch.nn.Module:
     if path == "stacked":
-        return Stacked(realization, leave_out)
+        rules = [Rule(TAU, realization, 0.3)]
+        return Stacked(C, P, rules, COUNTS, 0.7, seeds=[0], leave_out=leave_out)
     options |= {"cuda_graph": path == "graph", "shard_classes": path == "sharded"}
     return made(realization, leave_out, **options)
 
