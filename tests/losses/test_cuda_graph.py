@@ -18,8 +18,7 @@ from torch.utils.checkpoint import checkpoint
 import loss_batches
 from loss_batches import C, play_graphs
 from loss_batches import seeded as seeded
-from losses import test_paths
-from losses.test_paths import compare, made
+from losses.test_paths import P, compare, made
 from resultant.losses.proco import ProCoLoss
 
 
@@ -35,7 +34,7 @@ def twins(device: str) -> tuple[ProCoLoss, ProCoLoss]:
 
 
 def batch(device: str, n: int = 20) -> tuple[Tensor, Tensor]:
-    z, y = loss_batches.batch(2, n=n, p=test_paths.P)
+    z, y = loss_batches.batch(2, n=n, p=P)
     return z.to(device).requires_grad_(), y.to(device)
 
 
