@@ -9,10 +9,12 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scipy import special
 from torch import Tensor, nn
 
 import resultant as rs
@@ -24,6 +26,20 @@ from resultant.losses import ProCoBank, ProCoLoss
 
 # A bank of the authors: mean vectors [C, p] and numbers of samples [C].
 Bank = tuple[Tensor, Tensor]
+
+
+class LogI(torch.autograd.Function):
+    """log I_nu(x) from scipy."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, nu: float) -> Tensor:
+        a = x.detach().numpy()
+        ctx.slope = torch.as_tensor(special.ive(nu + 1, a) / special.ive(nu, a) + nu / a)
+        return torch.as_tensor(special.ive(nu, a)).log() + x
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor) -> tuple[Tensor, None]:
+        return grad[0] * ctx.slope, None
 
 
 def start(loss: ProCoLoss, name: str) -> Bank:
@@ -50,7 +66,7 @@ def naive_logits(ave: Tensor, z: Tensor) -> Tensor:
     """Compute N x C x p norms, and differences of log I."""
     mu, kappa, nu = nn.functional.normalize(ave, dim=-1), naive_kappa(ave), P / 2 - 1
     tilted = (kappa[:, None] * mu + z[:, None] / TAU).norm(dim=-1)
-    high, low = (rs.log_bessel_i(nu, k) - nu * k.log() for k in (tilted, kappa))
+    high, low = (LogI.apply(k, nu) - nu * k.log() for k in (tilted, kappa))  # type: ignore[operator]
     return high - low
 
 

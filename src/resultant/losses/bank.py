@@ -231,7 +231,9 @@ class ProCoBank(WideModule):
             noted = torch.where(off > LENGTH_TOLERANCE, rows + 2, 0).amax()
             torch.maximum(self.noted, noted, out=self.noted)
         if self.wrong is None:
-            self.wrong = torch.zeros((), dtype=torch.int64, device="cpu").pin_memory()
+            # Later steps write to it, also if this one is in inference mode.
+            with torch.inference_mode(False):
+                self.wrong = torch.zeros((), dtype=torch.int64, device="cpu").pin_memory()
         self.wrong.copy_(self.noted, non_blocking=True)
 
     def leave_one_out(self, z: Tensor, own: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
