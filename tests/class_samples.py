@@ -1,7 +1,5 @@
 """Samples of classes, and what is fitted to them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

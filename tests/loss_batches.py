@@ -1,7 +1,5 @@
 """Batches of unit vectors for the losses and the banks, their seed, and a stand-in for graphs."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A few classes around a direction that they share, from flat to concentrated, and queries."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Files replaced as a whole, leftovers of killed processes, checks, locks, and a full disk."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

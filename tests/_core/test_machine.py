@@ -1,7 +1,5 @@
 """Devices, processes that wait for each other, and torchvision that was built for another torch."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows: in chunks that fit a budget, their directions, and those held out of each class."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

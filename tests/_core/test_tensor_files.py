@@ -1,7 +1,5 @@
 """Tensors and JSON in one file, complete or absent; files of torch.save, never executed."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names of others for a terminal, a spreadsheet, a page and a file name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

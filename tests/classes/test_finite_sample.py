@@ -1,7 +1,5 @@
 """Leave-one-out scores against refits, finite-sample identities against draws."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

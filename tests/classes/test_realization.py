@@ -1,8 +1,6 @@
 """Gains, targets, temperatures and scores against loops in float64 and the paper's identities;
 rules as values, and groups of classes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import FrozenInstanceError, replace
 

@@ -1,8 +1,6 @@
 """Class statistics against loops over the samples, refits from scratch and repeated samples; the
 metric against naive covariances and inverse roots."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

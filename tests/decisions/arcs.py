@@ -1,7 +1,5 @@
 """Rules, pairs of classes, and the boundaries between them on short arcs, by Brent."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

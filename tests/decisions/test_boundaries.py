@@ -1,7 +1,5 @@
 """Short-arc roots and their displacements against dense grids, Brent's method, closed forms."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,8 +1,6 @@
 """Certificates of agreement with the cosine rule, bounds of losses and gradients, and changes of
 margins, against the scores as computed, the paper's definitions and autograd."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

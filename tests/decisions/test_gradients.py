@@ -1,7 +1,5 @@
 """Margins, choice of pairs and loss gradients against loops, autograd and enumerations."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import combinations, product

@@ -4,8 +4,6 @@ with arguments that are refused: the fact that each error states."""
 # pyright: reportArgumentType=false
 # Bad input is passed on purpose.
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

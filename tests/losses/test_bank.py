@@ -1,8 +1,6 @@
 """Banks of the ProCo loss: starts, estimators, checkpoints, and epochs begun by themselves, by the
 caller, and after a resume."""
 
-from __future__ import annotations
-
 import io
 import math
 import warnings

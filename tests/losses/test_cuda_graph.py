@@ -1,8 +1,6 @@
 """Replayed steps of the loss: which steps are recorded, and what a replay must not change. On the
 CPU a stand-in computes the step again in place of a graph."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import subprocess

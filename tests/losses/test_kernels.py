@@ -1,7 +1,5 @@
 """Fused kernels of banks and softmax against torch, in Triton's interpreter and on a GPU."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional

@@ -1,7 +1,5 @@
 """Every path of a step against the plain path: modes, views, gradients, weights and labels."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

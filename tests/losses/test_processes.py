@@ -1,7 +1,5 @@
 """Losses of several processes, also with their classes in shards, against those of one process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

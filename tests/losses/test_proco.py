@@ -4,8 +4,6 @@ precision, transforms, errors that are noticed later."""
 # pyright: reportArgumentType=false
 # Settings of other kinds are passed on purpose.
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """SupCon, the balanced contrastive loss and the logit-adjusted one against their definitions."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -3,8 +3,6 @@
 # pyright: reportCallIssue=false
 # Arguments are unpacked from lists.
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

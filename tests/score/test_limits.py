@@ -1,7 +1,5 @@
 """Temperatures at which scores can be compared, and the functions that reject others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

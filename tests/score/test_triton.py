@@ -1,7 +1,5 @@
 """The fused kernel in Triton's interpreter, which needs no GPU."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

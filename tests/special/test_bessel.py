@@ -3,8 +3,6 @@
 # pyright: reportCallIssue=false, reportArgumentType=false
 # Bad input is passed on purpose, and arguments are unpacked from lists.
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The wheel without a C compiler."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The compiled kernel and the functions in torch, against Arb and each other."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """log I and its scaled form: large orders near the zero of log I, and all arguments."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The matched binary model: errors against full draws and Gaussian limits, exponents and rates.
 Statistical tests have fixed seeds, and fail beyond five standard errors."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 # pyright: reportArgumentType=false
 # Bad input is passed on purpose.
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

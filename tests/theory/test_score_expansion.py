@@ -4,8 +4,6 @@ against the exact score, bounds against Arb, ranges measured; leading scores and
 # pyright: reportCallIssue=false, reportArgumentType=false
 # Arguments are unpacked from lists.
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A fixed seed for every test of the distribution: failures of statistical tests repeat."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Directions, densities of the angle, means of samples, and the normaliser in Arb."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Samples of the vMF distribution and their gradients."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

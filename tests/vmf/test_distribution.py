@@ -1,7 +1,5 @@
 """Densities, validation and fits of the von Mises-Fisher distribution, and the uniform one."""
 
-from __future__ import annotations
-
 import sys
 
 import flint

@@ -1,7 +1,5 @@
 """Moments, entropies and divergences of the von Mises-Fisher distribution."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The normaliser, the mean resultant length and estimators of the concentration, against Arb."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Tails of a projection and in the plane of two directions, against direct integration."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

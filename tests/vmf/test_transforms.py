@@ -1,7 +1,5 @@
 """Samples and moments under torch.func, from a generator, as a covariance; charts of the sphere."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, func
