@@ -42,7 +42,7 @@ def check(
     bar: float,
     residual: bool,
     shortcut: int | None,
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
 ) -> None:
     """Compare the kernels with the plain path in float64: outputs, gradients and moments."""
     torch.manual_seed(0)
@@ -92,11 +92,7 @@ def test_interpreted() -> None:
 # At most two roundings of 2^-9 each in bfloat16.
 @pytest.mark.parametrize(("dtype", "bar"), [(torch.float32, 2e-6), (torch.bfloat16, 2.0**-8)])
 def test_on_a_gpu(
-    dtype: torch.dtype,
-    bar: float,
-    residual: bool,
-    shortcut: int | None,
-    shape: tuple[int, int, int],
+    dtype: torch.dtype, bar: float, residual: bool, shortcut: int | None, shape: tuple[int, ...]
 ) -> None:
     check("cuda", dtype, bar, residual, shortcut, shape)
     out, _ = NormRelu(1, 4).cuda()(torch.randn(2, 4, 3, 3, device="cuda"))
