@@ -42,8 +42,7 @@ def test_blocks_are_found() -> None:
 
 @pytest.mark.slow
 def test_long_tail_numbers() -> None:
-    """Accuracies of the README on the packaged features: all classes, and those of few rows; solved
-    to the end in float64, since where a solver is stopped early depends on the processor."""
+    """Accuracies on the packaged features, of solvers that do not stop early on any processor."""
     with packaged_file() as path:
         arrays = load_file(path)
     X, X_test = (arrays[f"{split}/encoder"].astype("float64") for split in ("train", "test"))

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from resultant_reproduction import headline
-from resultant_reproduction import value as judging
+from resultant_reproduction import headline, value as judging
 from resultant_reproduction.evidence import Evidence
 from resultant_reproduction.measures import arms
 from resultant_reproduction.spec import load, parse_cell

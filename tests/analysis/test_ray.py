@@ -17,8 +17,7 @@ import torch
 from embedding_files import write_parquet
 from resultant._core import memory
 from resultant._core.termination import TerminatedError
-from resultant.analysis import evaluate, methods
-from resultant.analysis import ray as ray_engine
+from resultant.analysis import evaluate, methods, ray as ray_engine
 from resultant.cli import main as cli
 from resultant.features import FeatureStore
 from small_features import COUNTS, alike, small_features

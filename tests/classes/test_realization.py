@@ -6,8 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck
 from torch.nn.functional import normalize

@@ -13,8 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import resultant as rs
-from class_samples import C as FIVE
-from class_samples import P, changed, fitted, sample, unit
+from class_samples import C as FIVE, P, changed, fitted, sample, unit
 from resultant.classes.groups import group_masks, shot_groups
 from resultant.classes.statistics import FORMAT
 from small_classes import TAU, C, classes, queries

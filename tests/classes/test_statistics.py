@@ -7,13 +7,23 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.linalg import sqrtm
 from torch import Tensor
 
-from class_samples import F64, C, P, axis, close, fitted, naive_kappa, naive_mean, sample, unit
-from class_samples import seeded as seeded
+from class_samples import (
+    F64,
+    C,
+    P,
+    axis,
+    close,
+    fitted,
+    naive_kappa,
+    naive_mean,
+    sample,
+    seeded as seeded,
+    unit,
+)
 from programs import run_processes
 from resultant._core import memory
 from resultant.classes import statistics as classes

@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from classifiers.labelled import sample
-from resultant.classifiers.calibration import confidence_bins
-from resultant.classifiers.calibration import expected_calibration_error as calibration_error
+from resultant.classifiers.calibration import (
+    confidence_bins,
+    expected_calibration_error as calibration_error,
+)
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.mixture import VMFMixture
 from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from loss_batches import COUNTS, C, P, batch
-from loss_batches import seeded as seeded
+from loss_batches import COUNTS, C, P, batch, seeded as seeded
 from resultant import ProCoLoss, VMFClassifier, VonMisesFisher, class_scores
 from resultant.classes.rule import REALIZATIONS
 

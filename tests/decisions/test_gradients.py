@@ -6,8 +6,7 @@ from itertools import combinations, product
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 

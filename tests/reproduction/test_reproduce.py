@@ -11,8 +11,7 @@ import pytest
 import resultant
 from resultant.cli import main as cli
 from resultant.training import records
-from resultant_reproduction import ARTEFACTS, Records, artefacts
-from resultant_reproduction import records as paper_records
+from resultant_reproduction import ARTEFACTS, Records, artefacts, records as paper_records
 from resultant_reproduction.catalog import catalog, describe
 from resultant_reproduction.document import PAGES
 from resultant_reproduction.plan import PLANS, controlled

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 from flint import arb as ball
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch.autograd import gradcheck
 
 from reference import arb, tables

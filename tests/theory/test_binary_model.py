@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import integrate, optimize, special
 from torch import Tensor
 
 import resultant as rs
-from class_samples import F64
-from class_samples import seeded as seeded
+from class_samples import F64, seeded as seeded
 from resultant.theory.binary_model import Decision
 from resultant.theory.plane_tail import log_plane_tail
 from resultant.vmf.tails import log_projection_tail

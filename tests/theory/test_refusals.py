@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 import resultant as rs
-from class_samples import C as CLASSES
-from class_samples import P, changed, sample
+from class_samples import C as CLASSES, P, changed, sample
 from decisions.arcs import two
 from resultant.vmf.tails import log_projection_tail
 

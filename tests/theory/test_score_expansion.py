@@ -12,8 +12,7 @@ from typing import Any
 import mpmath
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import linregress
 from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck

@@ -34,8 +34,7 @@ from resultant.training.image_sets import train_images
 from resultant.training.inference import outputs
 from resultant.training.job import Job, Trained
 from resultant.training.probe import linear_probes, main_encoder
-from tiny_cifar import config as tiny_config
-from tiny_cifar import tiny_cifar
+from tiny_cifar import config as tiny_config, tiny_cifar
 
 F32, F64 = torch.float32, torch.float64
 N, D, C = 75, 6, 4

@@ -11,9 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from loss_batches import COUNTS as CLASS_COUNTS
-from loss_batches import TAU, C, P, batch, cancelling
-from loss_batches import seeded as seeded
+from loss_batches import COUNTS as CLASS_COUNTS, TAU, C, P, batch, cancelling, seeded as seeded
 from plain_resnet import PlainResNet32
 from resultant._core import validation
 from resultant._core.validation import DivergedError
@@ -26,8 +24,7 @@ from resultant.training.config import Run, TrainConfig, preset
 from resultant.training.job import Job, Trained
 from resultant.training.stack import Stack, build, side_by_side
 from resultant.training.stacked_loss import StackedProCoLoss
-from tiny_cifar import DATA, metrics, stop_after
-from tiny_cifar import config as tiny_config
+from tiny_cifar import DATA, config as tiny_config, metrics, stop_after
 
 COUNTS, N = [6, 4, 2, 2], 6
 CPU = torch.device("cpu")

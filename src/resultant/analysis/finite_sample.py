@@ -11,9 +11,9 @@ from resultant.analysis.space import FrozenSpace
 from resultant.classes.finite_sample import (
     expected_square_resultant,
     leave_one_out_scores,
+    self_inclusion as expected_inclusion,
     unbiased_square_resultant,
 )
-from resultant.classes.finite_sample import self_inclusion as expected_inclusion
 from resultant.classes.statistics import fit_direction
 from resultant.classifiers.validation import shuffled_ranks
 from resultant.score.exact import vmf_score

@@ -57,7 +57,7 @@ REPRODUCTION = ("import-proco", "verify", "reproduce")
 
 def execute() -> NoReturn:
     """Run the command line and end the process."""
-    # Before torch is imported: waiting threads that spin slow down everything on a busy machine, and
+    # Before torch is imported. Waiting threads that spin slow down everything on a busy machine;
     # without huge pages an analysis of thousands of classes spends a tenth of its time on faults.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
