@@ -164,9 +164,10 @@ def extract(
                     continue
                 if full not in arrays:
                     arrays[full] = x.new_empty(len(labels), x.shape[1])
-                # Checked now and not after hours of images: float16 may be too narrow.
-                require_vectors(x, f"{full} as {x.dtype}", TensorRows(arrays[full]), top)
                 arrays[full][top : top + len(x)] = x
+                # Checked now and not after hours of images: float16 may be too narrow.
+                written = TensorRows(arrays[full][: top + len(x)])
+                require_vectors(x, f"{full} as {x.dtype}", written, top)
             if name == data.held_out and chunk.logits is not None:
                 predictions.append(chunk.logits[0].argmax(-1).cpu())
             top += chunk.encoder.shape[1]
