@@ -1,7 +1,7 @@
 """A few images in the shape of CIFAR or smaller, and jobs that train on them in a moment."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,14 @@ def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5, size: int = 
 
     names = tuple(f"class {c}" for c in range(num_classes))
     return Cifar(*images(each), *images(test), class_names=names, dataset="cifar10")
+
+
+def one_thread() -> Iterator[None]:
+    """Run a test on one thread: bit for bit holds for one number of threads (a fixture)."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def tiny_config(**changes: Any) -> TrainConfig:

@@ -52,10 +52,7 @@ def test_batches(z: Tensor, y: Any, options: dict[str, Any], message: str, train
         (lambda: ProCoLoss(0, 4), "num_classes to be an integer >= 1, got 0"),
         (lambda: ProCoLoss(3, 1), "p to be an integer >= 2, got 1"),
         (lambda: ProCoLoss(3, 4, 0.0), "temperature > 0 and finite, got 0"),
-        (
-            lambda: ProCoLoss(3, 4, torch.tensor([0.1])),
-            "temperature to be a finite number, got tensor",
-        ),
+        (lambda: ProCoLoss(3, 4, torch.tensor([0.1])), "temperature .* finite number, got tensor"),
         (lambda: ProCoLoss(3, 4, 0.1, "linear"), "realization to be one of .*, got 'linear'"),
         (lambda: ProCoLoss(3, 4, class_counts=[1, -2, 1]), "class_counts >= 0 .*-2 at index 1"),
         (lambda: ProCoLoss(3, 4, class_counts=[1, 1]), r"class_counts \[3\], one per class, got 2"),

@@ -2,7 +2,6 @@
 
 import itertools
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from resultant_reproduction import run, summarize
 from resultant_reproduction.catalog import plan_rows
 from resultant_reproduction.plan import PLANS, Plan, PlannedJob, missing
 from resultant_reproduction.records import Records
-from tiny_cifar import tiny_cifar, tiny_config
+from tiny_cifar import one_thread, tiny_cifar, tiny_config
 from training_records import left_by
 
 DATA = tiny_cifar(size=4)
@@ -49,13 +48,7 @@ def call(folder: Path, name: str = "power", **options: Any) -> int:
     return run.run_plan(name, folder, folder / "out", folder, "cpu", **options)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """The same to the bit means on as many threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+_one_thread = pytest.fixture(autouse=True, scope="module")(one_thread)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Jobs that the tests of training share; a test that changes files copies the folder."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,16 +7,9 @@ import torch
 
 from resultant.training.cifar import train_cifar
 from resultant.training.job import Job
-from tiny_cifar import DATA, TWO, config, joint_job
+from tiny_cifar import DATA, TWO, config, joint_job, one_thread
 
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Bit for bit holds for one number of threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+_one_thread = pytest.fixture(autouse=True)(one_thread)
 
 
 @pytest.fixture(scope="session")
