@@ -159,15 +159,18 @@ def test_divergence_is_an_error() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("dtype", "tolerance"), [(F64, 1e-11), (F32, 5e-5)])
-def test_devices_agree(
-    dtype: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+def test_devices_agree(dtype: torch.dtype, tolerance: float) -> None:
+    """Without TF32, which the caller has allowed."""
     x, y = sample(1000, 64, dtype=dtype)
-    cpu, gpu = (
-        linear_probes([a, a[:, :40]], b, [a, a[:, :40]], b, C, CONFIG)
-        for a, b in ((x, y), (x.cuda(), y.cuda()))
-    )
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        cpu, gpu = (
+            linear_probes([a, a[:, :40]], b, [a, a[:, :40]], b, C, CONFIG)
+            for a, b in ((x, y), (x.cuda(), y.cuda()))
+        )
+    finally:
+        torch.set_float32_matmul_precision(before)
     torch.testing.assert_close(gpu.weight.cpu(), cpu.weight, rtol=0, atol=tolerance)
     torch.testing.assert_close(gpu.bias.cpu(), cpu.bias, rtol=0, atol=tolerance)
 
