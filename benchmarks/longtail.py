@@ -4,14 +4,12 @@ records; the protocol is benchmarks/longtail.md.
     python -m benchmarks.longtail --data FOLDER --out FILE.jsonl --processes 12
 
 FOLDER holds the files of `benchmarks.embeddings`, and cifar10-lt.safetensors and
-tiny-imagenet-lt.safetensors of ``resultant extract``. A record is one set, tail, seed and method.
-Records that FILE has are skipped, so that the same command continues one that was ended."""
+tiny-imagenet-lt.safetensors of ``resultant extract``. A record is a set, tail, seed and method."""
 
 import json
 import time
 import warnings
-from contextlib import nullcontext
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -27,7 +25,7 @@ from sklearn.datasets import load_digits
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.metrics import recall_score
+from sklearn.metrics import balanced_accuracy_score, log_loss
 from sklearn.model_selection import ParameterGrid, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.pipeline import Pipeline
@@ -55,7 +53,6 @@ LAST = 40
 TRAINED = ("packaged", "cifar10-lt", "tiny-imagenet-lt")
 # Above so many classes of such a store, every tenth in the order of size, with so many test rows.
 MOST, STEP, TEST = 100, 10, 20
-KEY = ("set", "tail", "seed", "method")
 SETS = (
     *("banking77", "clinc150", "cifar10", "cifar100", "tiny-imagenet", "digits"),
     *map("-".join, product(TRAINED, ("encoder", "projection"))),
@@ -82,8 +79,8 @@ def read(name: str, folder: Path) -> Split:
         parts = [np.concatenate([rows[part] for rows in own]) for part in np.s_[:-LAST, -LAST:]]
         x, y = ([array[rows] for rows in parts] for array in digits)
     elif store in TRAINED:
-        file = nullcontext(folder / f"{store}.safetensors")
-        with packaged_file() if store == "packaged" else file as path:
+        with packaged_file() as packaged:
+            path = packaged if store == "packaged" else folder / f"{store}.safetensors"
             arrays = load_file(path)
         x, y = ([arrays[f"{s}/{n}"] for s in ("train", "test")] for n in (space, "labels"))
     else:
@@ -161,10 +158,6 @@ OURS = "vmf"
 METHODS = (OURS, "vmf-default", *REFERENCES)
 
 
-# Balanced accuracy, of all classes or of those in ``labels``.
-balanced_accuracy = partial(recall_score, average="macro")
-
-
 def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, Row]:
     """Fit a method with the setting of the best predictions of rows left out, the first of equals;
     return the estimator and the setting."""
@@ -179,56 +172,50 @@ def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, Row]:
 
     def validated(setting: Row) -> float:
         predicted = cross_val_predict(method.set_params(**setting), x, y, cv=splits)
-        return balanced_accuracy(y, predicted)
+        return balanced_accuracy_score(y, predicted)
 
     setting = max(ParameterGrid(grids), key=validated)
     return method.set_params(**setting).fit(x, y), setting
 
 
-def record(folder: Path, name: str, tail: int, seed: int, method: str) -> Row:
+def record(folder: Path, seed: int, name: str, tail: int, method: str) -> Row:
     """Measure one method on one draw of a set, on one thread."""
     torch.set_num_threads(1)
     rows = long_tailed(read(name, folder), name, tail, seed)
+    warnings.simplefilter("ignore")
     started = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted, setting = fit(method, rows.x, rows.y)
-        ready = time.perf_counter()
-        predicted = fitted.predict(rows.x_test)
-        ended = time.perf_counter()
-        loss = None
-        if hasattr(fitted, "predict_proba"):
-            p = np.asarray(fitted.predict_proba(rows.x_test), np.float64)
-            own = np.maximum(p[np.arange(len(p)), rows.y_test], LEAST_PROBABILITY)
-            weights = compute_sample_weight("balanced", rows.y_test)
-            loss = float(np.average(-np.log(own), weights=weights))
+    fitted, setting = fit(method, rows.x, rows.y)
+    ready = time.perf_counter()
+    predicted = fitted.predict(rows.x_test)
+    ended = time.perf_counter()
+    loss = None
+    if hasattr(fitted, "predict_proba"):
+        p = np.asarray(fitted.predict_proba(rows.x_test), np.float64).clip(LEAST_PROBABILITY)
+        weights = compute_sample_weight("balanced", rows.y_test)
+        loss = log_loss(rows.y_test, p, sample_weight=weights)
     counts = np.bincount(rows.y)
+    recalls = np.bincount(rows.y_test, predicted == rows.y_test) / np.bincount(rows.y_test)
     # Thirds of the classes by their number of training rows.
     thirds = np.array_split(np.argsort(-counts, kind="stable"), 3)
-    parts = [balanced_accuracy(rows.y_test, predicted, labels=third) for third in thirds]
-    key = dict(zip(KEY, (name, tail, seed, method), strict=True))
+    key = {"set": name, "tail": tail, "seed": seed, "method": method}
     shape = {"rows": len(rows.y), "dim": rows.x.shape[1], "classes": len(counts)}
-    accuracy = {"balanced_accuracy": balanced_accuracy(rows.y_test, predicted), "log_loss": loss}
-    accuracy |= dict(zip(("head", "medium", "tail_accuracy"), parts, strict=True))
+    accuracy = {"balanced_accuracy": recalls.mean(), "log_loss": loss}
+    for part, third in zip(("head", "medium", "tail_accuracy"), thirds, strict=True):
+        accuracy[part] = recalls[third].mean()
     times = {"fit_seconds": ready - started, "predict_seconds": ended - ready}
     return {**key, **shape, **accuracy, **times, "chosen": setting}
 
 
-def measured(path: Path) -> dict[tuple[Any, ...], Row]:
-    """Read the records of a file; the last line of a killed run may be broken."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    rows = (json.loads(line) for line in lines if line.endswith("}"))
-    return {tuple(row[name] for name in KEY): row for row in rows}
-
-
 @cache
-def measure(key: str) -> pd.DataFrame:
-    """Return a measure of the records [cells and seeds, methods], without the seeds that lack a
-    method; a cell is a set at one tail."""
-    known = measured(ROOT / "benchmarks/longtail.jsonl")
-    draws = [d for d in product(SETS, TAILS, SEEDS) if all((*d, m) in known for m in METHODS)]
-    values = {method: [known[*draw, method][key] for draw in draws] for method in METHODS}
-    return pd.DataFrame(values, [f"{name}, {tail}" for name, tail, _ in draws], dtype=float)
+def measure(key: str) -> Any:
+    """Return a measure of the records [cells and seeds, methods]; a cell is a set at one tail."""
+    lines = (ROOT / "benchmarks/longtail.jsonl").read_text().splitlines()
+    records = pd.DataFrame(map(json.loads, lines))
+    records["cell"] = records["set"] + ", " + records["tail"].astype(str)
+    cells = [f"{name}, {tail}" for name, tail in product(SETS, TAILS)]
+    return records.pivot(index=["cell", "seed"], columns="method", values=key).loc[
+        cells, [*METHODS]
+    ]
 
 
 def means(key: str, factor: float = 1) -> Any:
@@ -239,7 +226,7 @@ def means(key: str, factor: float = 1) -> Any:
 def leads(method: str) -> Any:
     """Return points ahead of a method, and their standard error over seeds, by cell."""
     accuracy = 100 * measure("balanced_accuracy")
-    return (accuracy[OURS] - accuracy[method]).groupby(level=0, sort=False).agg([mean, "sem"])
+    return (accuracy[OURS] - accuracy[method]).groupby(level=0, sort=False).agg(["mean", "sem"])
 
 
 def best() -> Any:
@@ -253,10 +240,9 @@ def summary() -> str:
     losses = [f"{c} by {-p:.2f} to {best()[c]}" for c, p in points.items() if p < -LOSS]
     seconds = means("fit_seconds")
     times = [seconds[OURS][cell] / seconds[method][cell] for cell, method in best().items()]
-    draws = " or ".join(map(str, sorted(set(measure("rows").index.value_counts()))))
     return (
         f"`VMFClassifierCV` leads in {sum(p >= 0 for p in points.values())} of {len(points)} cells "
-        f"({draws} draws each). It loses by more than half a point in {len(losses)}: "
+        f"({len(SEEDS)} draws each). It loses by more than half a point in {len(losses)}: "
         f"{'; '.join(losses) or 'none'}. Its time of choosing and fitting is {min(times):.2f} to "
         f"{max(times):.2f} of that of the best reference, {np.median(times):.2f} in the middle."
     )
@@ -265,14 +251,13 @@ def summary() -> str:
 def comparison() -> list[Row]:
     """Compare the vMF classifier with the best reference of each cell."""
     rows, accuracy = [], means("balanced_accuracy", 100)
-    keys = {"log-loss": "log_loss"}
-    keys |= {"choose and fit, s": "fit_seconds", "predict, s": "predict_seconds"}
-    pairs = {name: means(key) for name, key in keys.items()}
+    pairs = {"log-loss": means("log_loss"), "choose and fit, s": means("fit_seconds")}
+    pairs["predict, s"] = means("predict_seconds")
     for cell, method in best().items():
         points, error = leads(method).loc[cell]
         row = {
             "set, tail": cell,
-            "rows": int(measure("rows").loc[[cell], OURS].iloc[0]),
+            "rows": int(measure("rows")[OURS][cell].iloc[0]),
             "vmf": f"{accuracy[OURS][cell]:.2f}",
             "best reference": f"{accuracy[method][cell]:.2f} ({method})",
             "vmf ahead by": f"{points:+.2f} ± {error:.2f}",
@@ -310,15 +295,12 @@ def accuracies(key: str = "balanced_accuracy") -> list[Row]:
 
 
 def main(data: Path, out: Path, processes: int = 1) -> None:
-    done = measured(out)
-    keys = [(name, tail, s, m) for s, name, tail, m in product(SEEDS, SETS, TAILS, METHODS)]
-    tasks = (delayed(record)(data, *key) for key in keys if key not in done)
-    with parallel_config("loky", inner_max_num_threads=1, n_jobs=processes), out.open("a") as file:
-        rows: Any = Parallel(return_as="generator_unordered", pre_dispatch="all")(tasks)
+    tasks = (delayed(record)(data, *key) for key in product(SEEDS, SETS, TAILS, METHODS))
+    with parallel_config("loky", inner_max_num_threads=1, n_jobs=processes), out.open("w") as file:
+        rows: Any = Parallel(return_as="generator_unordered", verbose=10)(tasks)
         for row in rows:
             # A step of a pipeline is named by its class.
             print(json.dumps(row, default=str), file=file, flush=True)
-            print(*(row[name] for name in KEY), f"{row['balanced_accuracy']:.4f}", flush=True)
 
 
 if __name__ == "__main__":

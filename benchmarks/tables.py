@@ -43,10 +43,10 @@ def table(rows: Sequence[Row]) -> str:
 def insert(text: str, name: str, tables: str) -> str:
     """Replace the part of ``text`` between the two markers of a name."""
     start, end = f"<!-- {name}:start -->", f"<!-- {name}:end -->"
-    if not re.search(f"{start}.*{end}", text, re.S):
+    place = re.fullmatch(f"(.*{start}\n).*(\n{end}.*)", text, re.S)
+    if place is None:
         raise ValueError(f"expected {start} and after it {end}")
-    before, _, rest = text.partition(start)
-    return f"{before}{start}\n{tables}\n{end}{rest.partition(end)[2]}"
+    return place[1] + tables + place[2]
 
 
 def read(root: Path, name: str) -> dict[str, Any]:
@@ -63,10 +63,10 @@ def documents(root: Path) -> dict[Path, str]:
         setting = {"machine": measured["machine"], "date": measured["date"]}
         rows.append({"tables": title, **setting, "measure again": f"`python -m benchmarks {name}`"})
     parts.append(f"## Machines and dates\n\n{table(rows)}")
-    readme = Path("README.md")
+    readme = (root / "README.md").read_text()
     return {
         Path("benchmarks/results.md"): with_minus("\n\n".join(parts)) + "\n",
-        readme: insert((root / readme).read_text(), "results", table(headline(root))),
+        Path("README.md"): insert(readme, "results", table(headline(root))),
     }
 
 
