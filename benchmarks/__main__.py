@@ -34,7 +34,7 @@ def machine(gpu: bool) -> str:
 
 def main(
     names: tyro.conf.Positional[tuple[Literal[tuple(BENCHMARKS)], ...]] = (),  # pyright: ignore
-    data: Path | None = None,
+    data: Path = Path(),
 ) -> None:
     """Measure the named benchmarks, then render results.md and the table of the README.
 

@@ -25,8 +25,7 @@ from resultant.training.photo_batches import PhotoBatches
 from resultant.training.stack import Stack, side_by_side
 
 # Number, width, height and classes of the synthetic photographs.
-PHOTOGRAPHS = int(os.environ.get("PHOTOGRAPHS", "8192"))
-WIDTH, HEIGHT, CLASSES = 500, 375, 1000
+PHOTOGRAPHS, WIDTH, HEIGHT, CLASSES = 8192, 500, 375, 1000
 # Images per batch, and epochs after the first whose mean time counts.
 BATCH, EPOCHS = 256, 12
 
@@ -43,12 +42,6 @@ def write_photograph(path: str) -> None:
     Image.fromarray(levels).save(path, quality=94)
 
 
-def photographs(folder: Path) -> LabelledImages:
-    paths = [str(folder / f"{i}.jpg") for i in range(PHOTOGRAPHS)]
-    list(in_threads(write_photograph, paths))
-    return LabelledImages(FileImages(paths, file_status(paths)), np.arange(len(paths)) % CLASSES)
-
-
 def train(stack: Stack, numbers: range) -> float:
     """Train epochs as `resultant.training.loop` does; return their seconds."""
     began = time.perf_counter()
@@ -62,11 +55,11 @@ def train(stack: Stack, numbers: range) -> float:
     return time.perf_counter() - began
 
 
-def resident(stack: Stack, steps: int) -> float:
-    """Return the seconds of a step on the batch that lies in the buffers."""
+def resident(stack: Stack) -> float:
+    """Return the mean seconds of 30 steps on the batch that lies in the buffers."""
     with torch.cuda.stream(stack.stream):
         step = stack.step if stack.graph is None else stack.graph.replay
-        return milliseconds(step, steps, 1) / 1e3
+        return milliseconds(step, 30, 1) / 1e3
 
 
 def measure(name: str, images: LabelledImages, size: int, folder: Path) -> Row:
@@ -86,11 +79,10 @@ def measure(name: str, images: LabelledImages, size: int, folder: Path) -> Row:
     stack.capture()
     torch.cuda.empty_cache()
     network = torch.cuda.memory_reserved() - batches.buffers.nbytes
-    steps = min(batches.steps, 30)
-    still = resident(stack, steps)
+    still = resident(stack)
     train(stack, range(1))
     step = train(stack, range(1, 1 + EPOCHS)) / EPOCHS / batches.steps
-    still, views = min(still, resident(stack, steps)), 3 * BATCH
+    still, views = min(still, resident(stack)), 3 * BATCH
     return {
         "images": f"{name}, 3 views of {size} x {size}",
         "resident, views/s": views / still,
@@ -98,27 +90,28 @@ def measure(name: str, images: LabelledImages, size: int, folder: Path) -> Row:
         "ratio": still / step,
         "decoding, images/s": len(source) / decoding,
         "network, GB": network / 1e9,
-        "other, GB": (torch.cuda.memory_reserved() - network - len(store.pixels)) / 1e9,
     }
 
 
-def measurements(data: Path | None) -> Iterator[Row]:
+def measurements(data: Path) -> Iterator[Row]:
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     with tempfile.TemporaryDirectory() as top:
         folder = Path(top)
         (folder / "files").mkdir()
-        yield measure("JPEG files", photographs(folder / "files"), 224, folder / "photographs")
-        if data is not None:
-            torch.cuda.empty_cache()
-            images = read_parquet([data / "train.parquet"])
-            yield measure("Tiny-ImageNet-LT", images, 64, folder / "tiny")
+        paths = [str(folder / f"files/{i}.jpg") for i in range(PHOTOGRAPHS)]
+        list(in_threads(write_photograph, paths))
+        labels = np.arange(PHOTOGRAPHS) % CLASSES
+        photographs = LabelledImages(FileImages(paths, file_status(paths)), labels)
+        yield measure("JPEG files", photographs, 224, folder / "photographs")
+        torch.cuda.empty_cache()
+        images = read_parquet([data / "train.parquet"])
+        yield measure("Tiny-ImageNet-LT", images, 64, folder / "tiny")
 
 
-def run(data: Path | None = None) -> Tables:
+def run(data: Path) -> Tables:
     note = f"""\
 ResNet-50, batches of {BATCH} images with three views each: random crops, colours and RandAugment,
 made on the GPU. The resident batch is the same step, compiled and in a CUDA graph, on one batch
-that stays on the GPU. Speed of the loop is the mean over all epochs from the second on. "Other"
-is the GPU memory without the network and the decoded images. Images are decoded before the first
-epoch."""
+that stays on the GPU. Speed of the loop is the mean over all epochs from the second on. Images are
+decoded before the first epoch."""
     yield note, measurements(data)

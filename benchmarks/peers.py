@@ -5,7 +5,6 @@ R_nu with nu = p/2 - 1, and R for kappa. Scores except for ours are phi(kt) - ph
 phi(x) = log I_nu(x) - nu log x, two values subtracted.
 """
 
-import contextlib
 import math
 from collections.abc import Callable
 from functools import cache, partial
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import special, stats
+from scipy import special
 from torch import Tensor
 
 from resultant import bessel_ratio, bessel_ratio_inverse, vmf_score
@@ -92,8 +91,7 @@ def scores() -> dict[str, Method]:
         after, before = log_ive(nu, x) + x - nu * np.log(x)
         return after - before
 
-    logs: dict[str, Method] = {"scipy ive": lambda nu, x: np.log(special.ive(nu, x))}
-    logs |= tensorflow_probability()
+    logs = {"scipy ive": lambda nu, x: np.log(special.ive(nu, x)), **tensorflow_probability()}
     others = {name: partial(score, log) for name, log in logs.items()}
     return {**ours(vmf_score), **others, "ProCo recurrence": proco_score}
 
@@ -119,17 +117,4 @@ def inverses() -> dict[str, Method]:
         double: ours(lambda r, p: bessel_ratio_inverse(p / 2 - 1, r))[double],
         "ProCo: p R / (1 - R²)": lambda r, p: p * r / (1 - r * r),
         "Banerjee: R (p - R²) / (1 - R²)": lambda r, p: r * (p - r * r) / (1 - r * r),
-        "scipy.stats.vonmises_fisher.fit": scipy_fit,
     }
-
-
-def scipy_fit(r: Array, p: int) -> Array:
-    """Fit two unit vectors whose mean has length r; NaN where the fit raises."""
-    fitted = np.full(len(r), math.nan)
-    for i, length in enumerate(r):
-        x = np.zeros((2, p))
-        x[:, 0] = length
-        x[:, 1] = math.sqrt((1 - length) * (1 + length)) * np.array([1, -1])
-        with contextlib.suppress(ValueError, RuntimeError):
-            fitted[i] = stats.vonmises_fisher.fit(x)[1]
-    return fitted

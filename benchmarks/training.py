@@ -1,14 +1,12 @@
-"""Training of many ResNet-32 on 32 x 32 images on a GPU: us per view, the network alone and whole
-steps, with separate and with fused kernels."""
+"""Training of many ResNet-32 on 32 x 32 images on a GPU: us per view of whole steps, with separate
+and with fused kernels."""
 
 from collections.abc import Iterator
-from itertools import product
 
 import torch
 
 from benchmarks import Row, Tables
-from benchmarks.gpu import captured, milliseconds
-from resultant.networks.stacked_resnet import StackedResNet32
+from benchmarks.gpu import milliseconds
 from resultant.training.batches import CifarBatches
 from resultant.training.config import Run, preset
 from resultant.training.stack import Stack
@@ -16,20 +14,6 @@ from resultant.training.stack import Stack
 VIEWS, IMAGES = 512, 12406
 FOUR = ("native", "temperature", "preserve", "angular")
 NUMBERS = (1, 2, 4, 8, 12)
-
-
-def network(runs: int, fuse: bool) -> float:
-    """Time forward and backward of the network alone, us per view."""
-    model = StackedResNet32([0] * runs, 128, fuse=fuse).cuda().train()
-    x = torch.randn(VIEWS, 32, 32, 32, device="cuda", dtype=torch.bfloat16)
-    x = x.contiguous(memory_format=torch.channels_last)
-    weight = torch.randn(runs, VIEWS, 128, device="cuda")
-    parameters = list(model.parameters())
-
-    def step() -> object:
-        return torch.autograd.grad((model(x).projection * weight).sum(), parameters)
-
-    return 1e3 * milliseconds(captured(step), 5, 5) / runs / VIEWS
 
 
 def whole(runs: int, fuse: bool) -> float:
@@ -54,10 +38,9 @@ def whole(runs: int, fuse: bool) -> float:
 
 def measurements() -> Iterator[Row]:
     torch.backends.cudnn.benchmark = True
-    parts = {"network alone": network, "whole step": whole}
-    for (name, part), fuse in product(parts.items(), (False, True)):
-        times = {f"{runs} run{'s' if runs > 1 else ''}": part(runs, fuse) for runs in NUMBERS}
-        yield {"us per view": f"{name}, {'fused' if fuse else 'separate'} kernels", **times}
+    for fuse in (False, True):
+        times = {f"{runs} run{'s' if runs > 1 else ''}": whole(runs, fuse) for runs in NUMBERS}
+        yield {"us per view": f"whole step, {'fused' if fuse else 'separate'} kernels", **times}
 
 
 def run() -> Tables:
