@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
         torch.set_num_threads(1)
 
     import shallow as shallow
-    from resultant._core.vision import declare_operators
+    from resultant.images.vision import declare_operators
 
     declare_operators()
 

@@ -20,7 +20,7 @@ NEEDED = {
     "out_of_distribution": [],
 }
 # As in conftest: a torchvision whose compiled operators do not load beside torch.
-START = "from resultant._core.vision import declare_operators as declare\ndeclare()\n"
+START = "from resultant.images.vision import declare_operators as declare\ndeclare()\n"
 
 
 @pytest.mark.slow

@@ -119,7 +119,7 @@ def colours() -> dict[str, Callable[[Picture, float], Picture]]:
     # Not at the top: kernels are interpreted in a process without torchvision.
     from timm.data import auto_augment as timm
 
-    from resultant._core.vision import vision_module
+    from resultant.images.vision import vision_module
 
     tv = vision_module("torchvision.transforms.functional")
     return {

@@ -18,10 +18,10 @@ from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
 from images import photos
 from images.photos import BICUBIC, FILL, LEAST_P, Picture, column, levels, seeded
-from resultant._core.vision import vision_module
 from resultant.images import augment, photo_views, rendering
 from resultant.images.augment import FILTERS, POLICY, ClassificationView, ContrastiveView, magnitude
 from resultant.images.photo_views import CODE, COLUMNS, OPERATIONS, PhotoView, classification_view
+from resultant.images.vision import vision_module
 
 # Sides of views of photographs, and of small images.
 SIZE, SMALL = 24, 32

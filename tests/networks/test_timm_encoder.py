@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from images.photos import photo
-from resultant._core.vision import vision_module
+from resultant.images.vision import vision_module
 from resultant.networks import timm_encoder
 from resultant.networks.timm_encoder import ImageNetwork, load_encoder, model_settings
 

@@ -12,7 +12,6 @@ from listed import SIZES, SMALL, open_listed, scaled, write_images
 from plain_resnet import PlainResNet32
 from proco_alike import C, converted, full_size
 from resultant._core import tensor_files
-from resultant._core.network_files import CHECKPOINT
 from resultant.features.store import FeatureStore
 from resultant.images.longtail import long_tail_indices
 from resultant.images.photo_views import normalize
@@ -25,6 +24,7 @@ from resultant.training.extract import extract, keep_split, timm_network
 from resultant.training.image_sets import train_images
 from resultant.training.inference import network_outputs, outputs
 from resultant.training.job import Job
+from resultant.training.network_files import CHECKPOINT
 from resultant.training.probe import accuracies
 from tiny_cifar import DATA, TWO, config, tiny_cifar
 

@@ -17,7 +17,6 @@ import torch
 from plain_resnet import PlainResNet32
 from programs import run_program
 from resultant._core import tensor_files
-from resultant._core.network_files import CHECKPOINT
 from resultant._core.termination import TerminatedError, terminable
 from resultant._core.validation import DivergedError
 from resultant.images.photo_views import normalize
@@ -25,6 +24,7 @@ from resultant.training import loop
 from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
 from resultant.training.job import Job, Progress
+from resultant.training.network_files import CHECKPOINT
 from resultant.training.stack import Stack
 from tiny_cifar import DATA, TWO, config, joint_job, metrics, stop_after
 

@@ -1,7 +1,6 @@
 """Tools that know nothing of vMF.
 
-`validation` and `arrays` check arguments; `memory` holds the byte budgets; `files`, `tensor_files`,
-`network_files` and `json_values` read and write files; `device` and `distributed` describe the
-machine; `termination` answers SIGTERM; `autograd` serves the special functions; `text` formats
-messages; `vision` imports torchvision.
+`validation` and `arrays` check arguments; `memory` holds the byte budgets; `files`, `tensor_files`
+and `json_values` read and write files; `device` and `distributed` describe the machine;
+`termination` answers SIGTERM; `autograd` serves the special functions; `text` formats messages.
 """

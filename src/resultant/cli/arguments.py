@@ -215,7 +215,7 @@ def standard_input() -> Iterator[Path]:
 
 def refuse_network(path: Path | str) -> None:
     """Raise if a path where features are expected holds networks."""
-    from resultant._core.network_files import first_names, list_networks
+    from resultant.training.network_files import first_names, list_networks
 
     networks, features = list_networks(path)
     if not networks:
@@ -232,7 +232,7 @@ def refuse_network(path: Path | str) -> None:
 def require_output_file(out: Path, source: Path) -> None:
     """Make the folder of a file; raise if it cannot be written, or is the source or a network."""
     from resultant._core.files import make_folder, require_writable_file, require_writable_folder
-    from resultant._core.network_files import is_network
+    from resultant.training.network_files import is_network
 
     if out.exists() and source.exists() and out.samefile(source):
         raise ValueError(f"expected --out to differ from the input, got {out} for both")

@@ -83,8 +83,8 @@ def read_sides(
     options: Compare, folder: Path, screen: Screen
 ) -> tuple[list[Prepared], dict[str, tuple[str, str]]]:
     """Return the stores of A and B, of networks too, and the features to compare by name."""
-    from resultant._core.network_files import find_network
     from resultant.features.prepare import check_features, prepare
+    from resultant.training.network_files import find_network
 
     paths = options.a, options.b
     files = {i: file for i in (0, 1) if (file := find_network(paths[i])) is not None}

@@ -97,10 +97,10 @@ def extract(options: Extract) -> None:
 
 def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
     """Open the network and its images; all options are checked before any image is read."""
-    from resultant._core.network_files import find_network
     from resultant._core.tensor_files import require_name
     from resultant.images.cifar import load_cifar
     from resultant.training import extract as extraction
+    from resultant.training.network_files import find_network
 
     require_name(options.out)
     values = {"long_tail": options.long_tail, "subset_seed": options.subset_seed}

@@ -223,8 +223,8 @@ def _train_images(
 @contextmanager
 def training(job: Job, log: Console, title: str) -> Iterator[EpochProgress]:
     """Show the epochs of a training; an interrupt names the checkpoint that is left."""
-    from resultant._core.network_files import CHECKPOINT
     from resultant.cli.progress import EpochProgress
+    from resultant.training.network_files import CHECKPOINT
 
     try:
         with EpochProgress(log, title, job.config.epochs) as progress:

@@ -6,5 +6,5 @@
 - `decode` is the only decoder, by Pillow. Photographs are decoded first, into a `store`, and kept
   on the device or near it.
 - Views draw their parameters on the CPU (`photo_views`, `augment` for CIFAR). `rendering` computes
-  them: by Pillow on a CPU, by `photo_kernel` on a GPU.
+  them: by Pillow on a CPU, by `photo_kernel` on a GPU. `vision` imports torchvision.
 """

@@ -18,12 +18,12 @@ from torch import Tensor
 
 from resultant._core.files import read_bytes, require_input_file
 from resultant._core.text import one_line
-from resultant._core.vision import vision_module
 from resultant.features.arrays import load_npz
 from resultant.images.decode import ImageError, decode
 from resultant.images.files import read_folder
 from resultant.images.longtail import long_tail_indices
 from resultant.images.source import in_threads
+from resultant.images.vision import vision_module
 
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
 CIFAR100_CLASSES = (

@@ -45,19 +45,10 @@ def _logits(
     if EXACT:
         k = tl.load(kappa + at, mask=inside, other=1.0)
         t = tl.load(tau + at, mask=inside, other=1.0)
-        twice, least, square, y0, s0, w0, g0, scale, steady = tilt(k[None, :], t[None, :], A)
-        if tl.min(steady.to(tl.int32)) == 1:
-            q, r1 = difference(
-                rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, RATIO, True
-            )
-            x += q
-            s += scale * r1
-        else:
-            q, r1 = difference(
-                rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, RATIO, False
-            )
-            x += q
-            s += scale * r1
+        twice, least, square, y0, s0, w0, g0, scale = tilt(k[None, :], t[None, :], A)
+        q, r1 = difference(rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, RATIO)
+        x += q
+        s += scale * r1
     if SLOPE:
         a = tl.load(slope + at, mask=inside, other=0.0)
         x += rho * a[None, :]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from resultant._core.files import require_input_file
 from resultant._core.tensor_files import load_tensors, load_torch
 from resultant._core.text import one_line
-from resultant._core.vision import vision_module
+from resultant.images.vision import vision_module
 from resultant.networks.stacked_resnet import Outputs
 
 # Scale of the cosine classifier, a constant of the code of ProCo's authors.

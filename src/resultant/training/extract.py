@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from resultant._core.files import require_writable_file
-from resultant._core.network_files import Location
 from resultant._core.tensor_files import require_name
 from resultant._core.text import one_line
 from resultant.features.rows import TensorRows, require_vectors
@@ -22,6 +21,7 @@ from resultant.training.checkpoints import LoadedNetwork, load_network
 from resultant.training.config import CIFAR, TrainConfig
 from resultant.training.image_sets import open_dataset, resolved
 from resultant.training.inference import Views, cifar_views, network_outputs, source_views
+from resultant.training.network_files import Location
 from resultant.training.probe import accuracies
 
 FEATURES = ("encoder", "projection")

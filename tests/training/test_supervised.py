@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from loss_batches import COUNTS, C, N
 from resultant.losses import LogitAdjustedCrossEntropy
-from resultant.losses.supervised import BalancedContrastiveLoss, SupConLoss
+from resultant.training.supervised import BalancedContrastiveLoss, SupConLoss
 
 TAU = 0.2
 

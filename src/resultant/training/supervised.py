@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from resultant.losses._batch import compute_dtype
+from resultant._core.validation import COMPUTE_DTYPE
 
 
 class SupConLoss(nn.Module):
@@ -59,7 +59,7 @@ class BalancedContrastiveLoss(nn.Module):
 def _samples(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Return all views of all samples as [*lead, V N, p], and their labels [*lead, V N]."""
     views, lead = len(z), z.shape[1:-2]
-    z = compute_dtype(z).movedim(0, -3).flatten(-3, -2)
+    z = z.to(COMPUTE_DTYPE[z.dtype]).movedim(0, -3).flatten(-3, -2)
     return z, y.expand(*lead, y.shape[-1]).repeat(*(1 for _ in lead), views)
 
 
