@@ -1,11 +1,8 @@
-"""Text of others in messages: names and errors for a terminal, a table, a page and a file name."""
+"""Text of others in messages: names and errors for a terminal, a table and a page."""
 
 import os
 import re
 from collections.abc import Iterable
-
-# Beginnings that a spreadsheet takes for a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def counted(n: int, one: str, several: str) -> str:
@@ -71,19 +68,3 @@ def shortened(text: str, longest: int = 2000) -> str:
 def printable(path: str | os.PathLike[str]) -> str:
     """A path as text in one line; bytes that are not UTF-8 are replaced."""
     return one_line(os.fsencode(path).decode("utf-8", "replace"))
-
-
-def csv_cell(value: object) -> object:
-    """A cell of a table; a text that a spreadsheet would run as a formula begins with a quote."""
-    if not isinstance(value, str) or not value.lstrip(" ").startswith(FORMULA):
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value
-
-
-def file_name(name: str) -> str:
-    """A name as part of a file name and of an address: short, of small letters and digits."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:80] or "features"

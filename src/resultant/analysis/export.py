@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.text import csv_cell
 from resultant.analysis.analyze import Evaluated
 from resultant.analysis.data import FeatureSet
 from resultant.analysis.evaluate import probabilities
@@ -26,6 +25,9 @@ PREDICTIONS = "predictions.parquet"
 # Probabilities of all classes up to this number of cells; the most likely classes beyond.
 CELLS = 5_000_000
 TOP = 5
+
+# Beginnings that a spreadsheet takes for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 LOAD = """\
 from resultant import VMFClassifier
@@ -115,3 +117,14 @@ def write_csv(path: Path, header: Sequence[str], lines: Iterable[Sequence[Any]])
         writer = csv.writer(file)
         writer.writerow([csv_cell(name) for name in header])
         writer.writerows([[csv_cell(cell) for cell in line] for line in lines])
+
+
+def csv_cell(value: object) -> object:
+    """A cell of a table; a text that a spreadsheet would run as a formula begins with a quote."""
+    if not isinstance(value, str) or not value.lstrip(" ").startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value

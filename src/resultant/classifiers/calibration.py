@@ -9,7 +9,6 @@ from scipy.special import expit
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.arrays import exponentials
 
 # The score of a class that takes no part.
 ABSENT = -1e30
@@ -99,7 +98,7 @@ def fit_scale(
     low, high = SCALES
     s = 1 / max(-float(w @ everyone), low)
     for _ in range(60):
-        e = exponentials(d, s)
+        e = (d * s).exp_()
         total = e.sum(1)
         e *= d
         mean = e.sum(1) / total
@@ -119,7 +118,7 @@ def fit_scale(
 def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
     """Compute cross-entropies [M] in float64 of softmax(scale * scores)."""
     d = scores - scores.amax(1, keepdim=True)
-    total = exponentials(d, scale).sum(1)
+    total = (d * scale).exp_().sum(1)
     return total.log().double() - scale * d.gather(1, labels[:, None])[:, 0].double()
 
 

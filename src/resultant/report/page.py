@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import importlib.resources
 import json
+import re
 import shutil
 import tempfile
 import tomllib
@@ -18,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from resultant._core.files import make_folder, replacing, require_writable_folder
-from resultant._core.text import file_name
 from resultant.analysis.analyze import Evaluated
 from resultant.analysis.export import CLASSIFIER, PREDICTIONS, RESULTS, ROWS, write_files
 from resultant.analysis.result import AnalysisResult, FeatureResult
@@ -133,6 +133,11 @@ def _tab(result: AnalysisResult, i: int, points: int) -> Tab:
         "rows": sections.row_tables(f, result.files.get("rows", "")),
     }
     return Tab(key, title, f, charts, tables)
+
+
+def file_name(name: str) -> str:
+    """A name as part of a file name and of an address: short, of small letters and digits."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:80] or "features"
 
 
 def _html(result: AnalysisResult, tabs: list[Tab], cosines: int, figures: bool) -> str:
