@@ -1,9 +1,5 @@
 """Triton kernels of the banks: samples enter two banks, and means from sums and counts."""
 
-# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
-# Triton's language is Python only in its syntax.
-
 from __future__ import annotations
 
 import torch

@@ -3,11 +3,6 @@ twice, for the largest logit and the sum, and for the weights of the gradient. T
 are computed from halves: x = h + l with h and l in float16 has 22 bits, and h h' + h l' + l h' is
 summed in float32 by the tensor cores, several times faster than in float32 and as exact."""
 
-# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportAttributeAccessIssue=false, reportOperatorIssue=false
-# pyright: reportPossiblyUnboundVariable=false, reportGeneralTypeIssues=false
-# Triton's language is Python only in its syntax.
-
 from __future__ import annotations
 
 import torch

@@ -3,11 +3,6 @@
 A program owns a block of classes, keeps their terms in registers, and walks down its rows.
 """
 
-# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
-# pyright: reportOperatorIssue=false, reportPossiblyUnboundVariable=false
-# Triton's language is Python only in its syntax.
-
 from __future__ import annotations
 
 import torch

@@ -4,12 +4,6 @@ The formulas are those of `resultant.special.differences.phi_difference`. Import
 needs Triton.
 """
 
-# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
-# pyright: reportOperatorIssue=false, reportOptionalMemberAccess=false
-# pyright: reportRedeclaration=false, reportPossiblyUnboundVariable=false
-# Triton's language is Python only in its syntax.
-
 from __future__ import annotations
 
 from functools import cache
