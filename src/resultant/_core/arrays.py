@@ -97,15 +97,6 @@ def directions(z: Tensor) -> tuple[Tensor, Tensor]:
     return x / torch.where(length == 0, 1.0, length), length.squeeze(-1)
 
 
-def largest(a: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute ``a.max(1)`` of [N, C]; NumPy finds the index in a third of the time on a CPU."""
-    if a.device.type != "cpu" or a.requires_grad:
-        values, index = a.max(1)
-        return values, index
-    index = torch.from_numpy(a.numpy().argmax(1))
-    return a.gather(1, index.unsqueeze(1)).squeeze(1), index
-
-
 def held_out_rows(labels: Tensor, share: float, seed: int = 0) -> Tensor:
     """Draw a mask [N] of a share of the rows of each class, but for two rows that are kept."""
     if not 0 < share < 1:

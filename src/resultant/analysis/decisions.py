@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core.arrays import largest
 from resultant.analysis.metrics import Result, UnansweredError, class_means, sample_rows
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.realization import Realization, cosines, realize
@@ -96,7 +95,7 @@ def decide(space: FrozenSpace, policies: Sequence[Policy], rows: Tensor | None =
             score = rule.at(rho)
             for policy, prior in own:
                 s = score + prior
-                best, index = largest(s)
+                best, index = s.max(1)
                 total = (s - best.unsqueeze(1)).exp_().sum(1)
                 true = s.gather(1, y.unsqueeze(1)).squeeze(1)
                 decisions.prediction[policy][at] = index.cpu()

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.arrays import largest
 from resultant._core.text import class_name, signed
 from resultant.analysis import metrics
 from resultant.analysis.data import ACCURACY, BALANCED, FeatureSet, Plan, Split, row_weights
@@ -98,7 +97,7 @@ def _predict(
             started = time.perf_counter()
         cosine, before = shared.get(id(sums), (None, 0.0))
         p = probabilities(model, x, num_classes, cosine)
-        confidence, predicted = largest(p)
+        confidence, predicted = p.max(1)
         loss = -p.gather(1, y[:, None])[:, 0].double().clamp_min(SMALLEST).log()
         part = torch.stack([predicted.double(), confidence.double(), loss])
         parts.append((part, before + time.perf_counter() - started))

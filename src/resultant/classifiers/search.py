@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core.arrays import largest
 from resultant.classes.rule import EDITED, REALIZATIONS, TEMPERED
 from resultant.classifiers.calibration import fit_scale, log_losses
 from resultant.classifiers.validation import LADDER, SHRINKAGES, Validation
@@ -289,7 +288,7 @@ class Search:
     def _evaluate(self, point: Point) -> Candidate | None:
         folds = self.validation.folds(point.shrinkage, point.components)
         s, y = torch.cat([fold.scores(*point[:4]) for fold in folds]), self.validation.y
-        most, predicted = largest(s)
+        most, predicted = s.max(1)
         if most.isnan().any():
             return None
         counted = self.weights > 0

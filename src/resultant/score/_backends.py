@@ -37,13 +37,9 @@ def by_rows(
     classes = shape[len(shape) - len(own) :]
     # Not -1: there may be no rows.
     rows = shape.numel() // max(1, classes.numel()), classes.numel()
-    kappa, tau = (
-        a if a.numel() == 1 or a.shape == rows[1:] else a.expand(classes).reshape(-1)
-        for a in (kappa, tau)
-    )
-    rho = rho if rho.shape == shape else rho.expand(shape)
-    results = kernel(rho if shape == rows else rho.reshape(rows), kappa, tau, p, slope)
-    return results if shape == rows else tuple(a.reshape(shape) for a in results)
+    kappa, tau = (a if a.numel() == 1 else a.expand(classes).reshape(-1) for a in (kappa, tau))
+    results = kernel(rho.expand(shape).reshape(rows), kappa, tau, p, slope)
+    return tuple(a.reshape(shape) for a in results)
 
 
 def expression(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:

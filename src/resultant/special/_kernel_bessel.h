@@ -184,8 +184,8 @@ INLINE void log_bessel_at(T *out, const Expansion *e, const Expansion *unshifted
 }
 
 /* The kinds of `compiled.KINDS`, in their order. */
-enum { RATIO, FIRST, SECOND, COMPLEMENT, INVERSE, COMPLEMENT_INVERSE, INTEGRAL, COMPLEMENT_INTEGRAL,
-       LOG, LOG_SCALED };
+enum { RATIO, FIRST, COMPLEMENT, INVERSE, COMPLEMENT_INVERSE, INTEGRAL, COMPLEMENT_INTEGRAL, LOG,
+       LOG_SCALED };
 
 /* One function of x or, for the integral of R, of x0 and x. */
 EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, const T *x0,
@@ -203,8 +203,7 @@ EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, c
             EACH result[i] = result[i] > 1 ? 1 : result[i] < -1 ? -1 : result[i];
         } else if (kind <= COMPLEMENT) {
             slopes_at(&slopes, &e, &unshifted, at);
-            EACH result[i] = kind == FIRST ? slopes.first[i]
-                             : kind == SECOND ? at[i] * slopes.second[i] : slopes.complement[i];
+            EACH result[i] = kind == FIRST ? slopes.first[i] : slopes.complement[i];
         } else if (kind <= COMPLEMENT_INVERSE) {
             inverse_at(result, &e, &unshifted, to, kind == COMPLEMENT_INVERSE);
         } else if (kind == INTEGRAL) {

@@ -45,10 +45,10 @@ def _load(folder: Path) -> ctypes.CDLL | None:
 _library = _load(Path(__file__).parent)
 
 
-# Functions of `bessel`, in the order of the kernel: the ratio R and its derivatives, 1 - R, the x
+# Functions of `bessel`, in the order of the kernel: the ratio R and its derivative, 1 - R, the x
 # of a ratio and of a complement, the integral of R, that of 1 - R from zero, log I and log I - x.
 KINDS = (
-    "ratio", "first", "second", "complement", "inverse", "complement_inverse", "integral",
+    "ratio", "first", "complement", "inverse", "complement_inverse", "integral",
     "complement_integral", "log", "log_scaled",
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ import math
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import elementwise, is_constant, opaque
+from resultant._core.autograd import elementwise, opaque
 from resultant.special import debye, differences
 from resultant.special.compiled import by_kernel
 from resultant.special.debye import LogDebye, Number, as_tensor, by_order
@@ -38,17 +38,12 @@ def _first(nu: Number, x: Tensor) -> Tensor:
 
 def _second(nu: Number, x: Tensor) -> Tensor:
     x = bounded(x)
-    return x * ratio_slopes(nu, x).second
-
-
-_derivatives = _ratio, _first, by_kernel("second")(_second)
+    return x * ratio_slopes(nu, x).second  # an expression that torch differentiates
 
 
 def ratio(nu: Number, x: Tensor, derivative: int = 0) -> Tensor:
     """Compute the n-th derivative of R_nu in x, n = 0, 1 or 2."""
-    if derivative == 2 and not is_constant(x):
-        return _second(nu, x)  # an expression that torch differentiates
-    return _derivatives[derivative](nu, x)
+    return (_ratio, _first, _second)[derivative](nu, x)
 
 
 def slopes(nu: float, y: Tensor, scale: float | Tensor = 1.0) -> RatioSlopes:
