@@ -19,7 +19,7 @@ from resultant._core import memory
 from resultant.classes import realization
 from resultant.classes.rule import REALIZATIONS
 from resultant.decisions import certificates
-from resultant.decisions.boundaries import LOCATIONS, displacement_error
+from resultant.decisions.boundaries import LOCATIONS
 from small_classes import TAU, C, P, classes, queries
 
 STATE = classes()
@@ -149,7 +149,6 @@ ONE, ALL = rs.short_arc_roots(RULE, PAIRS[:1]), rs.short_arc_roots(RULE)
         (lambda: rs.mean_relative_error(0 * X, X), "a row of G of positive norm, got none"),
         (lambda: rs.short_arc_roots(NARROW), "scores in float64, got torch.float32"),
         (lambda: rs.displacement(ONE, ALL), SAME),
-        (lambda: displacement_error(rs.displacement(ONE, ONE), rs.displacement(ALL, ALL)), SAME),
         (lambda: rs.select_pairs(STATE, torch.zeros(2)), r"groups \[6\], .* got shape \(2,\)"),
         (lambda: rs.select_pairs(STATE, torch.full((6,), 3)), r"in \{0, 1, 2\}, got 3 at index 0"),
         (lambda: rs.loss_bound(X, L, STATE, TAU, offset=GONE), "class 2 of offset -inf at index 2"),

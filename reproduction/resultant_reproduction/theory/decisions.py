@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from resultant.analysis.pairs import displacement_error
 from resultant.classes.gain import angular_gain
 from resultant.classes.realization import Realization, class_scores, cosines, realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.boundaries import displacement, displacement_error, short_arc_roots
+from resultant.decisions.boundaries import displacement, short_arc_roots
 from resultant.decisions.certificates import Certificate, certificate, gradient_bound, loss_bound
 from resultant.report import style
 from resultant.theory.score_expansion import joint_expansion

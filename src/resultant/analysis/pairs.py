@@ -2,6 +2,7 @@ r"""Boundaries and margins of pairs of classes, chosen from training geometry on
 else on the CPU: there are some dozens of pairs with few queries (sec:boundary-selection)."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -88,6 +89,16 @@ class TypicalMargins(Result):
     model_correlation: float | None
 
 
+class DisplacementError(NamedTuple):
+    """Errors of predicted displacements in degrees, over pairs displaced in both; NaN without."""
+
+    mean_absolute: float
+    largest: float
+    same_direction: float  # share of pairs whose displacements have the same sign
+    comparable: int
+    total: int
+
+
 def choose_pairs(space: FrozenSpace, per_type: int = 5, seed: int = 0) -> margins.SelectedPairs:
     """Choose the pairs of sec:boundary-selection on the device of the space; all for C <= 20."""
     state = space.state.to(space.device)
@@ -131,7 +142,7 @@ def boundary_displacement(
         for name, both in approximations.items():
             roots = (boundaries.short_arc_roots(score, pairs) for score in both)
             moved = boundaries.displacement(*roots)
-            error = boundaries.displacement_error(exact, moved)
+            error = displacement_error(exact, moved)
             numbers = error.comparable, error.mean_absolute, error.largest, error.same_direction
             about = moved.shift.rad2deg(), _changes(moved), moved.tally()
             predicted[name] = PredictedDisplacement(*about, *numbers)
@@ -150,6 +161,18 @@ def boundary_displacement(
         predicted=predicted,
         undefined=undefined,
     )
+
+
+def displacement_error(
+    exact: boundaries.Displacement, predicted: boundaries.Displacement
+) -> DisplacementError:
+    """Measure the error of predicted displacements (fig:main-boundaries)."""
+    both = exact.displaced & predicted.displaced
+    expected, guess = exact.shift[both].rad2deg(), predicted.shift[both].rad2deg()
+    error, same = (guess - expected).abs(), (expected.sign() == guess.sign()).double()
+    largest = float(error.max()) if len(error) else torch.nan
+    means = float(error.mean()), largest, float(same.mean())
+    return DisplacementError(*means, len(error), len(both))
 
 
 def _changes(moved: boundaries.Displacement) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -77,16 +76,6 @@ class Displacement:
         return {c.name.lower(): int((self.change == c).sum()) for c in Change}
 
 
-class DisplacementError(NamedTuple):
-    """Errors of predicted displacements in degrees, over pairs displaced in both; NaN without."""
-
-    mean_absolute: float
-    largest: float
-    same_direction: float  # share of pairs whose displacements have the same sign
-    comparable: int
-    total: int
-
-
 @torch.no_grad()
 def short_arc_roots(
     realization: Realization,
@@ -140,7 +129,9 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
         >>> displacement(*(short_arc_roots(realize(state, rule)) for rule in rules)).shift
         tensor([0.2068, 0.2836, 0.1145], dtype=torch.float64)
     """
-    _require_same_pairs(before.count, after.count)
+    if before.count.shape != after.count.shape:
+        got = f"{len(before.count)} and {len(after.count)}"
+        raise ValueError(f"expected boundaries of the same pairs, got {got}")
     # By the numbers of roots before (rows) and after: none, one, several.
     none = [Change.ABSENT, Change.CREATED, Change.MULTIPLE]
     one = [Change.VANISHED, Change.DISPLACED, Change.MULTIPLE]
@@ -148,22 +139,6 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
     change = table[before.count.clamp_max(2), after.count.clamp_max(2)]
     # NaN unless there is one root on either side.
     return Displacement(after.root - before.root, change)
-
-
-def displacement_error(exact: Displacement, predicted: Displacement) -> DisplacementError:
-    """Measure the error of predicted displacements (fig:main-boundaries)."""
-    _require_same_pairs(exact.change, predicted.change)
-    both = exact.displaced & predicted.displaced
-    expected, guess = exact.shift[both].rad2deg(), predicted.shift[both].rad2deg()
-    error, same = (guess - expected).abs(), (expected.sign() == guess.sign()).double()
-    largest = float(error.max()) if len(error) else math.nan
-    means = float(error.mean()), largest, float(same.mean())
-    return DisplacementError(*means, len(error), len(both))
-
-
-def _require_same_pairs(one: Tensor, other: Tensor) -> None:
-    if one.shape != other.shape:
-        raise ValueError(f"expected boundaries of the same pairs, got {len(one)} and {len(other)}")
 
 
 def arc_angles(realization: Realization, pairs: Tensor) -> Tensor:
