@@ -173,17 +173,13 @@ class BinaryModel:
         margins = zip(self.typical_margins, self.variances, strict=True)
         return Pair(*(0.5 * math.erfc(R * math.sqrt(nu / (2 * v))) for R, v in margins))
 
-    def rates(self, xi: float) -> Pair[float]:
-        r"""Compute :math:`I_h(\xi)` and :math:`I_t(\xi)` of eq:rate-function."""
-        parts = zip((self.lambda_h, self.lambda_t), self.beta, strict=True)
-        return Pair(*(float(rate_function(xi, x, b)) for x, b in parts))
-
     @property
     def exponents(self) -> Pair[float]:
         r"""Limits :math:`I_j(\xi_0)` of :math:`-\nu^{-1}\log\epsilon_j` (eq:error-exponent), zero
         for a class whose typical margin is not positive, since its error does not vanish."""
-        rates = zip(self.rates(self.xi_0), self.typical_margins, strict=True)
-        return Pair(*(rate if R > 0 else 0.0 for rate, R in rates))
+        parts = zip((self.lambda_h, self.lambda_t), self.beta, self.typical_margins, strict=True)
+        rates = (float(rate_function(self.xi_0, x, b)) if R > 0 else 0.0 for x, b, R in parts)
+        return Pair(*rates)
 
     def reversed_prior(self) -> BinaryModel:
         """Exchange the offsets of the classes, which can reverse the order of the exponents."""

@@ -5,22 +5,17 @@ direction at cosine c, with W a coordinate of a uniform direction in p - 1 dimen
 import math
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.special.ratio import ratio_integral
-from resultant.vmf.angle import gauss_legendre
+from resultant.special.differences import gauss_legendre
+from resultant.special.ratio import complement_integral
 from resultant.vmf.tails import DEPTH, NODES, enclose
 
 # In the plane of two directions the integrand is evaluated on GRID angles, and ZOOMS times closer
 # to where it is within exp(-DEPTH) of its largest value.
 GRID = 401
 ZOOMS = 4
-
-# The tanh-sinh rule: nodes at multiples of STEP, up to where the weights fall below rounding.
-STEP = 1 / 32
-REACH = 3.2
 
 
 def log_plane_tail(bound: Callable[[Tensor], Tensor], c: float, kappa: float, p: int) -> float:
@@ -47,14 +42,16 @@ def log_plane_tail(bound: Callable[[Tensor], Tensor], c: float, kappa: float, p:
             near = distance == distance.min()
         near, step = theta[near], (high - low) / (GRID - 1)
         low, high = max(low, float(near[0]) - step), min(high, float(near[-1]) + step)
-    nodes, weights = _tanh_sinh()
+    # In sin^2 as the variable, square roots of the distance to an end are smooth.
+    nodes, weights = torch.tensor(gauss_legendre(2 * NODES), dtype=torch.float64).T
+    weights = weights * math.pi / 2 * (math.pi * nodes).sin()
+    nodes = (math.pi / 2 * nodes).sin() ** 2
     ends = torch.tensor([low, *_breaks(above, s, low, high), high], dtype=torch.float64).unique()
     length = ends.diff().unsqueeze(-1)
     values = log_integrand(ends[:-1, None] + length * nodes) + (length * weights).log()
     log_beta = math.lgamma(0.5) + math.lgamma((p - 1) / 2) - math.lgamma(p / 2)
-    zero, at = torch.zeros((), dtype=torch.float64), torch.tensor(kappa, dtype=torch.float64)
-    log_mass = float(ratio_integral(p / 2 - 1, zero, at)) - kappa + log_beta
-    return min(0.0, float(values.flatten().logsumexp(0)) - log_mass)
+    lag = float(complement_integral(p / 2 - 1, torch.tensor(kappa, dtype=torch.float64)))
+    return min(0.0, float(values.flatten().logsumexp(0)) + lag - log_beta)
 
 
 def _log_tail(above: Tensor, width: Tensor, p: int) -> Tensor:
@@ -82,12 +79,3 @@ def _breaks(above: Callable[[Tensor], Tensor], s: float, low: float, high: float
     for _ in range(2):
         left, right = enclose(lambda x: (above(x) < widths[which] * x.sin()) == first, left, right)
     return left.flatten().tolist()
-
-
-def _tanh_sinh() -> tuple[Tensor, Tensor]:
-    """Return nodes and weights on [0, 1], dense at the ends, where an integrand may be singular."""
-    t = np.arange(-round(REACH / STEP), round(REACH / STEP) + 1) * STEP
-    u = math.pi * np.sinh(t)
-    nodes = 1 / (1 + np.exp(-u))
-    weights = STEP * math.pi * np.cosh(t) * nodes / (1 + np.exp(u))
-    return torch.from_numpy(nodes), torch.from_numpy(weights)

@@ -41,16 +41,10 @@ def log_projection_tail(xi: Number, beta: Number, kappa: Number, p: int, *, uppe
         validation.require_in_range("beta", beta, -1.0, 1.0, rule="in [-1, 1]")
         validation.require_in_range("kappa", kappa, 0.0, rule=">= 0 and finite")
     shape = validation.broadcast(xi.shape, beta.shape, kappa.shape)
-    xi, beta, kappa = (a.detach().double().expand(shape) for a in (xi, beta, kappa))
+    # The last dimension is that of the nodes.
+    xi, beta, kappa = (a.detach().double().expand(shape).unsqueeze(-1) for a in (xi, beta, kappa))
     if not upper:
         xi, beta = -xi, -beta
-    total = _log_upper_tail(xi.unsqueeze(-1), beta.unsqueeze(-1), kappa.unsqueeze(-1), p)
-    total = torch.where(xi <= -1, 0.0, torch.where(xi >= 1, -math.inf, total.clamp_max(0)))
-    return total.to(dtype)
-
-
-def _log_upper_tail(xi: Tensor, beta: Tensor, kappa: Tensor, p: int) -> Tensor:
-    """Compute the upper tail [...] for arguments [..., 1]; the last dimension holds the nodes."""
     along, across = kappa * beta, kappa * ((1 - beta) * (1 + beta)).sqrt()
 
     def log_density(psi: Tensor) -> Tensor:
@@ -73,10 +67,12 @@ def _log_upper_tail(xi: Tensor, beta: Tensor, kappa: Tensor, p: int) -> Tensor:
     nodes, weights = torch.tensor(gauss_legendre(NODES), dtype=xi.dtype, device=xi.device).T
     psi = torch.cat([low + (peak - low) * nodes, peak + (high - peak) * nodes], -1)
     weight = torch.cat([(peak - low) * weights, (high - peak) * weights], -1)
-    total = torch.logsumexp(log_density(psi) + weight.log(), -1)
+    total = torch.logsumexp(log_density(psi) + weight.log(), -1, keepdim=True)
     log_beta = math.lgamma(0.5) + math.lgamma((p - 1) / 2) - math.lgamma(p / 2)
     average = ratio_integral(p / 2 - 1, torch.zeros_like(kappa), kappa)
-    return total - log_beta - average.squeeze(-1)
+    total = (total - log_beta - average).clamp_max(0)
+    total = torch.where(xi <= -1, 0.0, torch.where(xi >= 1, -math.inf, total))
+    return total.squeeze(-1).to(dtype)
 
 
 def enclose(holds: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
