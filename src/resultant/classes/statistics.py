@@ -181,8 +181,7 @@ class ClassStatistics:
         """Return weights in float64, by default one; raise unless the samples fit."""
         require_features(z, self.dim, self.device, validate)
         require_labels(y, len(z), self.num_classes, self.device, validate)
-        if weights is None:
-            return z.new_ones(len(z), dtype=torch.float64)
+        weights = z.new_ones(len(z)) if weights is None else weights
         validation.tensors(weights=weights)
         if weights.shape != z.shape[:1] or weights.device != self.device:
             got = f"{tuple(weights.shape)} on {weights.device}"

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from resultant._core import memory
 from resultant._core.arrays import require_features, require_labels, shape_of
 from resultant._core.validation import Check
 from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState
-from resultant.decisions.margins import score_rows
 
 
 class GradientCoordinates(NamedTuple):
@@ -52,7 +52,7 @@ def gradient_coordinates(
     exact = replace(realization, kappa=kappa, slope=None)
     added = torch.zeros_like(kappa) if realization.slope is None else realization.slope
     scale = 0.0 if realization.tau is None else 1 / (kappa * realization.tau)
-    for rows in score_rows(z, len(kappa), realization):
+    for rows in memory.row_slices(len(z), len(kappa) * kappa.itemsize, memory.SCORE_BYTES):
         rho, own = cosines(z[rows], realization.mu), y[rows].unsqueeze(-1)
         # P_c - 1[c = y]: that of the label as a sum, also where P_y is near one.
         weight = realization.at(rho).softmax(-1).scatter_(-1, own, 0.0)
@@ -116,7 +116,7 @@ def intercept_gradient_difference(
     difference = loss_gradient(z, y, temperature, validate_args=validate_args)
     difference = difference - loss_gradient(z, y, preserve, validate_args=False)
     predicted = torch.empty_like(difference)
-    for rows in score_rows(z, state.num_classes, temperature):
+    for rows in memory.row_slices(len(z), 8 * state.num_classes, memory.SCORE_BYTES):
         x = z[rows].to(predicted.dtype)
         rho = cosines(x, temperature.mu)
         change = temperature.at(rho).softmax(-1) - preserve.at(rho).softmax(-1)

@@ -1,6 +1,5 @@
 """Pairs of classes and their choice, their margins, and the number of competitors."""
 
-from collections.abc import Iterator
 from itertools import combinations, combinations_with_replacement, product
 from typing import NamedTuple
 
@@ -42,7 +41,8 @@ def pairwise_margins(
     require_pairs(pairs, realization, validate_args)
     classes, index = pairs.unique(return_inverse=True)
     margins = z.new_empty(len(z), len(pairs), dtype=realization.mu.dtype)
-    for rows in score_rows(z, max(len(classes), len(pairs)), realization):
+    size = max(len(classes), len(pairs)) * margins.itemsize
+    for rows in memory.row_slices(len(z), size, memory.SCORE_BYTES):
         s = realization.at(cosines(z[rows], realization.mu[classes]), classes)
         margins[rows] = s[:, index[:, 0]] - s[:, index[:, 1]]
     return margins
@@ -117,11 +117,6 @@ def require_pairs(pairs: Tensor | None, realization: Realization, validate: Chec
             rule = f"two different classes in [0, {number})"
             raise ValueError(f"expected pairs of {rule}, got {pairs[i].tolist()} at index {i}")
     return pairs
-
-
-def score_rows(z: Tensor, width: int, realization: Realization) -> Iterator[slice]:
-    """Yield slices of the rows of z, ``width`` numbers per row, that fit the budget of scores."""
-    return memory.row_slices(len(z), width * realization.mu.dtype.itemsize, memory.SCORE_BYTES)
 
 
 class SelectedPairs(NamedTuple):

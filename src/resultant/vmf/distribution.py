@@ -81,8 +81,7 @@ class VonMisesFisher(Distribution):
         if validate:
             unit_vector.require("loc", loc)
             ends, rule = (0.0, LARGEST_CONCENTRATION), f"in [0, {LARGEST_CONCENTRATION:g}]"
-            given = kappa if isinstance(concentration, Tensor) else concentration
-            validation.require_in_range("concentration", given, *ends, rule=rule)
+            validation.require_in_range("concentration", kappa, *ends, rule=rule)
         self._set(as_dtype(mu, dtype), as_dtype(kappa, dtype), batch, validate)
 
     def _set(self, loc: Tensor, kappa: Tensor, batch: torch.Size, validate: bool) -> None:
@@ -289,9 +288,6 @@ class Normalization(Transform):
     domain = constraints.real_vector
     codomain = unit_vector  # type: ignore[assignment]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Normalization)
-
     def _call(self, x: Tensor) -> Tensor:
         return x / x.square().sum(-1, keepdim=True).sqrt()
 
@@ -305,9 +301,6 @@ class Stereographic(Transform):
     domain = constraints.real_vector
     codomain = unit_vector  # type: ignore[assignment]
     bijective = True
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stereographic)
 
     def _call(self, x: Tensor) -> Tensor:
         square = x.square().sum(-1, keepdim=True)
@@ -326,5 +319,7 @@ class Stereographic(Transform):
         return (*shape[:-1], shape[-1] - 1)
 
 
-transform_to.register(unit_vector, lambda _: Normalization())
-biject_to.register(unit_vector, lambda _: Stereographic())
+# One chart each, so that charts of the sphere are equal.
+_NORMALIZATION, _STEREOGRAPHIC = Normalization(), Stereographic()
+transform_to.register(unit_vector, lambda _: _NORMALIZATION)
+biject_to.register(unit_vector, lambda _: _STEREOGRAPHIC)
