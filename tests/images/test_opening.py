@@ -90,7 +90,7 @@ def test_broken_images_are_named_or_skipped(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=f"^expected {path} to be a whole image, got: "):
         source.read(index)
     path.unlink()
-    with pytest.raises(ImageError, match=f"^expected the image {path}, got no such file$"):
+    with pytest.raises(ImageError, match=f"^expected {path} to be an image, got no such file$"):
         source.read(index)
     (tmp_path / "train" / "b" / "0.png").write_bytes(b"x")
     (tmp_path / "train" / "b" / "1.png").write_bytes(b"x")

@@ -63,14 +63,6 @@ def read_npz(path: Path) -> Arrays:
     return arrays
 
 
-def load_npz(path: Path) -> dict[str, np.ndarray]:
-    """Read all arrays of an .npz file into memory; objects are refused."""
-    with reading(path, NPZ), zipfile.ZipFile(path) as archive:
-        require_content(sum(member.file_size for member in archive.infolist()), "arrays")
-        with np.load(path, allow_pickle=False) as arrays:
-            return dict(arrays)
-
-
 def _layout(file: Any, size: int, name: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
     """Read shape, dtype, and True for the order of Fortran, of an array of a file of ``size``."""
     version = npy.read_magic(file)

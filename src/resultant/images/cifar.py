@@ -6,7 +6,6 @@ import io
 import os
 import pickle
 import tarfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,9 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.files import read_bytes, require_input_file
+from resultant._core.arrays import require_labels
+from resultant._core.files import read_bytes
+from resultant._core.memory import require_content
 from resultant._core.text import one_line
-from resultant.features.arrays import load_npz
+from resultant.features.arrays import read_npz
+from resultant.features.rows import Rows, reading
 from resultant.images.decode import ImageError, decode
 from resultant.images.files import read_folder
 from resultant.images.longtail import long_tail_indices
@@ -44,9 +46,6 @@ MD5 = {
     "cifar-100-python.tar.gz": "eb9058c3a382ffc7106e4002c42a8d85",
     "cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8",
 }
-
-# No file of either dataset is larger.
-MAX_MEMBER = 1 << 28
 
 # The names that a python batch may use: a pickle is a program, and calls nothing but these.
 RECONSTRUCT = np.empty(0, np.uint8).__reduce__()[0]
@@ -165,12 +164,9 @@ def _checked(kind: _Kind, split: str, data: Split, root: Path) -> tuple[Tensor, 
     if labels.shape != images.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
         rule = f"expected integer labels [{len(images)}], one per image of the {where}"
         raise ValueError(f"{rule}, got {labels.dtype} {labels.shape}")
-    bad = np.flatnonzero((labels < 0) | (labels >= len(kind.classes)))
-    if bad.size:
-        rule = f"expected labels of the {where} in [0, {len(kind.classes)})"
-        raise ValueError(f"{rule}, got {labels[bad[0]]} at index {bad[0]}")
-    images = np.array(images, order="C")
-    return torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64))
+    y = torch.from_numpy(labels.astype(np.int64))
+    require_labels(y, len(y), len(kind.classes), y.device, True, f"labels of the {where}")
+    return torch.from_numpy(np.array(images, order="C")), y
 
 
 def _batches(kind: _Kind, extension: str, files: Mapping[str, Any], where: Path) -> Splits:
@@ -225,37 +221,33 @@ def _record(kind: _Kind, data: bytes, where: str) -> Split:
 def _archive(kind: _Kind, path: Path) -> Splits:
     """Read the batches of an archive into memory: nothing is written to disk."""
     if path.name in MD5:
-        require_input_file(path)
         with path.open("rb") as file:
             md5 = hashlib.file_digest(file, "md5").hexdigest()
         if md5 != MD5[path.name]:
             raise ValueError(f"expected {path} to have the MD5 {MD5[path.name]}, got {md5}")
     names, members = {n + e for n in (*kind.train, kind.test) for e in kind.folders}, {}
-    try:
-        with tarfile.open(path, "r:gz") as tar:
-            for member in tar:
-                name = PurePosixPath(member.name).name
-                if name not in names or not member.isreg():
-                    continue
-                if member.size > MAX_MEMBER:
-                    raise ValueError(f"expected at most {MAX_MEMBER} bytes, got {member.size}")
+    with reading(path, "a whole .tar.gz"), tarfile.open(path, "r:gz") as tar:
+        for member in tar:
+            name = PurePosixPath(member.name).name
+            if name in names and member.isreg():
+                require_content(member.size, name)
                 content = tar.extractfile(member)
                 assert content is not None
                 members[name] = content.read()
-    except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
-        raise ValueError(f"expected {path} to be a whole .tar.gz, got: {error}") from None
     extension = ".bin" if kind.train[0] + ".bin" in members else ""
     return _batches(kind, extension, members, path)
 
 
 def _npz(path: Path) -> Splits:
-    arrays = load_npz(path)
+    arrays = read_npz(path)
     names = ("train_images", "train_labels", "test_images", "test_labels")
     for keys in (names, ("x_train", "y_train", "x_test", "y_test")):
-        if all(k in arrays for k in keys):
-            x_train, y_train, x_test, y_test = (arrays[k] for k in keys)
+        rows = [array for k in keys if isinstance(array := arrays.get(k), Rows)]
+        if len(rows) == len(keys):
+            x_train, y_train, x_test, y_test = (array[:].numpy() for array in rows)
             return (x_train, y_train), (x_test, y_test)
-    raise ValueError(f"expected {path} to hold {', '.join(names)}, got {', '.join(arrays)}")
+    got = ", ".join(f"{name} ({array})" for name, array in arrays.items())
+    raise ValueError(f"expected {path} to hold {', '.join(names)}, got {got}")
 
 
 def _folder(kind: _Kind, folder: Path) -> Split:

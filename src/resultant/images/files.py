@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from resultant._core.files import read_bytes, require_input_file
+from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
+from resultant.features.rows import FileError, reading
 from resultant.images.decode import SUFFIXES, ImageError
 from resultant.images.source import LabelledImages, in_threads
 
@@ -38,14 +39,10 @@ class FileImages:
 
     def __getitem__(self, index: int) -> bytes:
         try:
-            require_input_file(self.paths[index])
-            with open(self.paths[index], "rb") as file:
-                return file.read()
-        except OSError as error:
-            why = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
-            raise ImageError(f"expected the image {self.name(index)}, got {why}") from None
-        except ValueError as error:
-            raise ImageError(f"{error} ({self.name(index)})") from None
+            with reading(self.name(index), "an image"):
+                return read_bytes(self.paths[index])
+        except FileError as error:
+            raise ImageError(str(error)) from None
 
     def name(self, index: int) -> str:
         line = "" if self.lines is None else f" ({self.origin}:{self.lines[index]})"

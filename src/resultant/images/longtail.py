@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
+from resultant._core.arrays import require_labels
 
 
 def long_tail_counts(n_max: int, num_classes: int, imbalance: float) -> Tensor:
@@ -40,10 +41,8 @@ def long_tail_indices(
     y = np.asarray(labels)
     if y.ndim != 1 or not y.size or not np.issubdtype(y.dtype, np.integer):
         raise ValueError(f"expected labels [N] of integers, got {y.dtype} {y.shape}")
-    bad = np.flatnonzero((y < 0) | (y >= num_classes))
-    if bad.size:
-        rule = f"expected labels in [0, {num_classes})"
-        raise ValueError(f"{rule}, got {y[bad[0]]} at index {bad[0]}")
+    numbers = torch.from_numpy(y.astype(np.int64))
+    require_labels(numbers, len(y), num_classes, numbers.device, True, "labels")
     available = np.bincount(y, minlength=num_classes)
     if not available.all():
         raise ValueError(f"expected images of every class, got none of {available.argmin()}")

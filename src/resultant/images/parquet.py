@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ class ParquetImages:
     column: str
     groups: np.ndarray
     starts: np.ndarray
-    _held: dict[int, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -54,22 +54,15 @@ class ParquetImages:
     def _group(self, index: int) -> int:
         return int(np.searchsorted(self.starts, index, side="right")) - 1
 
+    @lru_cache(maxsize=GROUPS)  # noqa: B019
     def _images(self, group: int) -> Any:
         """Return the encoded images of a row group; images are read in order, or nearly."""
-        images = self._held.get(group)
-        if images is None:
-            path, number = self.files[self.groups[group, 0]], int(self.groups[group, 1])
-            row = self.name(int(self.starts[group]))
-            try:
-                with reading(row, "the start of a whole row group"):
-                    images = _read_group(path, self.column, number)
-            except FileError as error:
-                raise ImageError(str(error)) from None
-            for old in list(self._held)[: 1 - GROUPS]:
-                # Another thread may have removed it.
-                self._held.pop(old, None)
-            self._held[group] = images
-        return images
+        path, number = self.files[self.groups[group, 0]], int(self.groups[group, 1])
+        try:
+            with reading(self.name(int(self.starts[group])), "the start of a whole row group"):
+                return _read_group(path, self.column, number)
+        except FileError as error:
+            raise ImageError(str(error)) from None
 
 
 def _read_group(path: str, column: str, number: int) -> Any:

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from PIL.Image import Image
 from torch import Tensor, nn
 
-from resultant._core.files import require_input_file
 from resultant._core.tensor_files import load_tensors, load_torch
 from resultant._core.text import one_line
+from resultant.features.rows import reading
 from resultant.images.vision import vision_module
 from resultant.networks.stacked_resnet import Outputs
 
@@ -179,17 +179,12 @@ def load_encoder(encoder: nn.Module, path: str, architecture: str, classifier: s
 def read_weights(path: str) -> dict[str, Tensor]:
     """Read the tensors of a file by name; pickled objects are refused."""
     file = Path(path)
-    if not file.exists():
-        raise ValueError(f"expected a file of weights, got nothing at {file}")
-    require_input_file(file)
-    try:
+    with reading(file, "a file of weights, tensors by name alone"):
         content = load_tensors(file)[0] if file.suffix == ".safetensors" else load_torch(file)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"expected {file} to hold only tensors, got {one_line(error)}") from None
-    parts = [content.get(name) for name in WRAPPERS] if isinstance(content, dict) else []
-    for part in (*parts, content):
-        tensors = part.items() if isinstance(part, dict) else ()
-        found = {str(name): a for name, a in tensors if isinstance(a, Tensor)}
-        if found:
-            return found
-    raise ValueError(f"expected {file} to hold tensors by name, got {type(content).__name__}")
+        parts = [content.get(name) for name in WRAPPERS] if isinstance(content, dict) else []
+        for part in (*parts, content):
+            tensors = part.items() if isinstance(part, dict) else ()
+            found = {str(name): a for name, a in tensors if isinstance(a, Tensor)}
+            if found:
+                return found
+        raise ValueError(type(content).__name__)

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +131,7 @@ def one_run(
         selected = {k: a[index] for k, a in selected.items()}
     for part in ("old", "new"):
         selected[f"bank.{part}"] = tensors[bank + part][index]
-    kept = {key: facts[key] for key in ("config", "epoch")}
-    kept["class_names"] = facts.get("class_names", [])
+    kept = {key: facts[key] for key in ("config", "epoch", "class_names") if key in facts}
     return selected, kept | {"run": runs[name], "num_classes": len(selected["bank.old"])}
 
 
@@ -163,16 +162,12 @@ def load_network(path: Location) -> LoadedNetwork:
         if not isinstance(num_classes, int) or not isinstance(settings, dict):
             rule = "expected the file of a run, or one that import-proco of this version wrote"
             raise ValueError(f"{rule}, got {location} with {', '.join(about) or 'nothing'}")
-        unknown = settings.keys() - {f.name for f in fields(TrainConfig)}
-        if unknown:
-            raise ValueError(f"expected fields of TrainConfig in {location}, got {min(unknown)}")
         tuples = {k: tuple(a) for k, a in settings.items() if isinstance(a, list)}
         config = TrainConfig(**{**settings, **tuples})
         run = Run(**about["run"]) if facts is None else None
-        imbalance = config.imbalance if config.dataset in CIFAR else None
+        imbalance, classifier = config.imbalance if config.dataset in CIFAR else None, None
         if facts is not None:
-            imbalance = facts["imbalance"]
-        classifier = None if facts is None else facts["classifier"]
+            imbalance, classifier = facts["imbalance"], facts["classifier"]
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         rule = f"expected the facts of a run in {location}"
         raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
