@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+Location = str | os.PathLike[str]
+
 # Kinds whose columns are chosen when a file is read.
 TABLES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
 KINDS = (".safetensors", ".npz", ".npy", ".pt", ".h5ad", *TABLES)
@@ -75,7 +77,7 @@ def shards(where: Path, files: Iterable[Path] | None = None) -> list[Shard]:
         if path.suffix in KINDS
         and path.is_file()
         and not (path.suffix == ".arrow" and path.name.startswith(_CACHES))
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and is_shown(path, folder)
     ]
     kinds = sorted({path.suffix for path in chosen})
     if len(kinds) > 1:
@@ -86,6 +88,11 @@ def shards(where: Path, files: Iterable[Path] | None = None) -> list[Shard]:
         none = "none; of images, resultant extract writes the features"
         raise ValueError(f"{rule}, got {' and '.join(kinds) or none}")
     return [Shard.of(p, p.relative_to(folder).parts) for p in chosen if p.suffix == kinds[0]]
+
+
+def is_shown(path: Path, folder: Path) -> bool:
+    """Return True unless a file or a folder on the way from ``folder`` to it is hidden."""
+    return not any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

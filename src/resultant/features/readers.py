@@ -14,12 +14,10 @@ from pyarrow import fs
 from resultant._core.files import require_input_file
 from resultant.features import naming
 from resultant.features.arrays import read_npy, read_npz, read_safetensors, read_torch
-from resultant.features.naming import LABELS, Names, Shard, full_name, shards, split_of
+from resultant.features.naming import LABELS, Location, Names, Shard, full_name, shards, split_of
 from resultant.features.rows import reading
 from resultant.features.selection import Contents, combine
 from resultant.features.tables import read_table
-
-Location = str | os.PathLike[str]
 
 # The word for features in the name of an .npy; the file of the labels has another word there.
 FEATURES = re.compile(

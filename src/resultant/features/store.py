@@ -18,8 +18,8 @@ from resultant._core.tensor_files import require_name, write_tensors
 from resultant._core.text import printable
 from resultant.features import rows as rules
 from resultant.features.arrays import FORMAT
-from resultant.features.naming import Names, split_part, what_of
-from resultant.features.readers import Location, read_arrays
+from resultant.features.naming import Location, Names, split_part, what_of
+from resultant.features.readers import read_arrays
 from resultant.features.rows import INTEGERS, Rows, TensorRows
 
 

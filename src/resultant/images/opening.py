@@ -7,7 +7,7 @@ out. Numeric labels take their names from ``classes.txt`` or ``classes.tsv`` of 
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,15 +19,12 @@ import torch
 from resultant._core.arrays import held_out_rows
 from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
-from resultant.features.naming import split_of
+from resultant.features.naming import Location, is_shown, split_of
 from resultant.images.decode import SUFFIXES
 from resultant.images.files import read_folder, read_list
 from resultant.images.parquet import has_column, read_parquet
 from resultant.images.source import ImageSplits, LabelledImages, coded, without_broken
 
-Location = str | os.PathLike[str]
-
-# Folders of splits.
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 NAME_FILES = ("classes.tsv", "classes.txt")
 
@@ -117,21 +114,14 @@ def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, La
         return {name: parquet(paths) for name, paths in _by_split(files, data.parent).items()}
     folders = {p.name.lower(): p for p in sorted(data.iterdir()) if p.is_dir()}
     folders = {SPLITS[name]: path for name, path in folders.items() if name in SPLITS}
-    files = sorted(_shown(data, "**/*.parquet"))
-    images = (path for path in _shown(data, "*/**/*") if path.suffix.lower() in SUFFIXES)
+    files = sorted(path for path in data.glob("**/*.parquet") if is_shown(path, data))
+    images = (p for p in data.glob("*/**/*") if p.suffix.lower() in SUFFIXES and is_shown(p, data))
     # Folders of images may hold other tables, such as metadata.
     if files and (not any(images) or any(has_column(p, image_column) for p in files)):
         return {name: parquet(paths) for name, paths in _by_split(files, data).items()}
     if "train" in folders:
         return {name: read_folder(path) for name, path in folders.items()}
     return {"train": read_folder(data)}
-
-
-def _shown(data: Path, pattern: str) -> Iterator[Path]:
-    """Yield the paths of a pattern that are not hidden."""
-    for path in data.glob(pattern):
-        if not any(part.startswith(".") for part in path.relative_to(data).parts):
-            yield path
 
 
 def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
@@ -181,7 +171,6 @@ class PublishedDataset(NamedTuple):
     held_out: str = "test"
 
 
-# Published long-tailed datasets.
 PUBLISHED = {
     "imagenet-lt": PublishedDataset(1000, "ImageNet_LT", ("train", "val", "test")),
     "places-lt": PublishedDataset(365, "Places_LT", ("train", "val", "test")),

@@ -7,13 +7,12 @@ from pathlib import Path
 
 from resultant._core.tensor_files import read_metadata
 from resultant._core.text import listed
+from resultant.features.naming import Location, is_shown
 
 # The checkpoint of a training job; it holds the networks of all runs.
 CHECKPOINT = "checkpoint.safetensors"
 # Entries of the JSON object of a network: of a training, or of a converted checkpoint.
 NETWORKS = frozenset(("config", "proco"))
-
-Location = str | os.PathLike[str]
 
 
 def split_run(path: Location) -> tuple[Path, str | None]:
@@ -49,11 +48,7 @@ def list_networks(path: Location) -> tuple[list[Path], list[Path]]:
     if not path.is_dir():
         return ([path] if is_network(path) else []), []
     # Hidden folders are those of files that are being written.
-    files = sorted(
-        file
-        for file in path.rglob("*.safetensors")
-        if not any(part.startswith(".") for part in file.relative_to(path).parts)
-    )
+    files = sorted(file for file in path.rglob("*.safetensors") if is_shown(file, path))
     networks = [file for file in files if is_network(file)]
     # A finished job has a file for each network, and the checkpoint repeats them.
     finished = [file for file in networks if file.name != CHECKPOINT] or networks
