@@ -16,6 +16,8 @@ from resultant._core.validation import COMPUTE_DTYPE, DivergedError
 from resultant.classes.groups import group_masks
 from resultant.training.config import CHOICES, CIFAR, ProbeConfig
 
+OnEpoch = Callable[[int, int], object] | None
+
 
 def accuracy(predicted: Tensor, labels: Tensor) -> float:
     """Return the share of predictions [N] that equal the labels [N]."""
@@ -74,7 +76,7 @@ def linear_probes(
     *,
     counts: Tensor | Sequence[int] | None = None,
     names: Sequence[str] | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: OnEpoch = None,
 ) -> ProbeResult:
     """Train M linear probes from zero weights on features [M, n, d], or a list of M tensors [n,
     d_i], and evaluate them; in float32 without TF32, or in float64 for float64 features."""
@@ -96,72 +98,64 @@ def linear_probes(
         raise ValueError("expected features all of float64 or none, got both")
     (dtype,) = dtypes
     with torch.no_grad(), full_precision(device):
-        probes = _Probes(_stacked(xs, dtype), train_labels, num_classes, config)
-        probes.train(progress)
-        predicted = probes.predict(_stacked(tests, dtype), names)
+        probes = _trained(_stacked(xs, dtype), train_labels, num_classes, config, progress)
+        predicted = _predicted(_stacked(tests, dtype), *probes, names)
     per_class = class_accuracies(predicted, test_labels, num_classes)
     groups = {name: per_class[:, mask.cpu()].nanmean(1) for name, mask in masks.items()} or None
     overall = (predicted == test_labels).double().cpu().mean(1)
-    return ProbeResult(overall, per_class, groups, probes.weight, probes.bias, predicted)
+    return ProbeResult(overall, per_class, groups, *probes, predicted)
 
 
-class _Probes:
-    """M affine classifiers in training, on features ``x`` [M, n, d] with labels ``y`` [n]."""
+def _trained(
+    x: Tensor, y: Tensor, num_classes: int, config: ProbeConfig, progress: OnEpoch
+) -> tuple[Tensor, Tensor]:
+    """Train M affine classifiers on features x [M, n, d] with labels y [n], by SGD with momentum on
+    the mean cross-entropy of a batch; return weights [M, d, C] and biases [M, C]."""
+    weight = x.new_zeros(len(x), x.shape[2], num_classes)
+    bias = x.new_zeros(len(x), num_classes)
+    velocities = torch.zeros_like(weight), torch.zeros_like(bias)
+    rate, minus_one = x.new_zeros(()), x.new_full((1, 1, 1), -1.0)
+    generator = torch.Generator().manual_seed(config.seed)
+    for epoch in range(config.epochs):
+        order = torch.randperm(len(y), generator=generator).to(y.device)
+        rate.fill_(config.rate(epoch))
+        for rows in order.split(config.batch_size):
+            batch = x.index_select(1, rows)
+            residual = _logits(batch, weight, bias).softmax(-1)
+            own = y[rows].view(1, -1, 1).expand(len(x), -1, 1)
+            residual.scatter_add_(2, own, minus_one.expand_as(own)).div_(len(rows))
+            velocities[0].baddbmm_(batch.mT, residual, beta=config.momentum)
+            velocities[1].mul_(config.momentum).add_(residual.sum(1))
+            for value, velocity in zip((weight, bias), velocities, strict=True):
+                if config.weight_decay:
+                    velocity.add_(value, alpha=config.weight_decay)
+                value.addcmul_(velocity, rate, value=-1)
+        if progress is not None:
+            progress(epoch + 1, config.epochs)
+    return weight, bias
 
-    def __init__(self, x: Tensor, y: Tensor, num_classes: int, config: ProbeConfig) -> None:
-        self.x, self.y, self.config = x, y, config
-        self.weight = x.new_zeros(len(x), x.shape[2], num_classes)
-        self.bias = x.new_zeros(len(x), num_classes)
-        self.weight_velocity = torch.zeros_like(self.weight)
-        self.bias_velocity = torch.zeros_like(self.bias)
-        self.rate, self.minus_one = x.new_zeros(()), x.new_full((1, 1, 1), -1.0)
 
-    def logits(self, x: Tensor) -> Tensor:
-        """Return the logits [M, N, C] of features [M, N, d]."""
-        return torch.baddbmm(self.bias.unsqueeze(1), x, self.weight)
+def _logits(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return torch.baddbmm(bias.unsqueeze(1), x, weight)
 
-    def step(self, rows: Tensor) -> None:
-        """Take a step of SGD with momentum on the mean cross-entropy of samples ``rows`` [B]."""
-        x = self.x.index_select(1, rows)
-        residual = self.logits(x).softmax(-1)
-        y = self.y[rows].view(1, -1, 1).expand(len(x), -1, 1)
-        residual.scatter_add_(2, y, self.minus_one.expand_as(y)).div_(len(rows))
-        momentum, decay = self.config.momentum, self.config.weight_decay
-        weight, bias = self.weight_velocity, self.bias_velocity
-        weight.baddbmm_(x.mT, residual, beta=momentum)
-        bias.mul_(momentum).add_(residual.sum(1))
-        for value, velocity in ((self.weight, weight), (self.bias, bias)):
-            if decay:
-                velocity.add_(value, alpha=decay)
-            value.addcmul_(velocity, self.rate, value=-1)
 
-    def train(self, progress: Callable[[int, int], object] | None) -> None:
-        generator = torch.Generator().manual_seed(self.config.seed)
-        for epoch in range(self.config.epochs):
-            order = torch.randperm(len(self.y), generator=generator).to(self.y.device)
-            self.rate.fill_(self.config.rate(epoch))
-            for rows in order.split(self.config.batch_size):
-                self.step(rows)
-            if progress is not None:
-                progress(epoch + 1, self.config.epochs)
-
-    def predict(self, x: Tensor, names: Sequence[str] | None) -> Tensor:
-        """Return the classes [M, N] of largest logit of features [M, N, d]."""
-        across = len(x) * (x.shape[2] + self.bias.shape[1]) * x.element_size()
-        predicted, largest = [], x.new_zeros(len(x))
-        for rows in x.split(memory.rows_per_chunk(across, memory.DEVICE_BYTES), 1):
-            logits = self.logits(rows)
-            predicted.append(logits.argmax(-1))
-            # NaN propagates.
-            largest = torch.maximum(largest, logits.abs().amax((1, 2)))
-        limit = 1 / torch.finfo(x.dtype).eps
-        finite = self.weight.isfinite().flatten(1).all(1) & self.bias.isfinite().all(1)
-        for i in (~(finite & (largest < limit))).nonzero()[:1, 0].tolist():
-            got = f"{float(largest[i]):.1e}" if finite[i] else "weights that are not finite"
-            rule = f"expected logits below {limit:.1e} after training"
-            got += f" in probe {i if names is None else names[i]}"
-            raise DivergedError(f"{rule} (a lower learning_rate may help), got {got}")
-        return torch.cat(predicted, 1)
+def _predicted(x: Tensor, weight: Tensor, bias: Tensor, names: Sequence[str] | None) -> Tensor:
+    """Return the classes [M, N] of largest logit of features [M, N, d]."""
+    across = len(x) * (x.shape[2] + bias.shape[1]) * x.element_size()
+    predicted, largest = [], x.new_zeros(len(x))
+    for rows in x.split(memory.rows_per_chunk(across, memory.DEVICE_BYTES), 1):
+        logits = _logits(rows, weight, bias)
+        predicted.append(logits.argmax(-1))
+        # NaN propagates.
+        largest = torch.maximum(largest, logits.abs().amax((1, 2)))
+    limit = 1 / torch.finfo(x.dtype).eps
+    finite = weight.isfinite().flatten(1).all(1) & bias.isfinite().all(1)
+    for i in (~(finite & (largest < limit))).nonzero()[:1, 0].tolist():
+        got = f"{float(largest[i]):.1e}" if finite[i] else "weights that are not finite"
+        rule = f"expected logits below {limit:.1e} after training"
+        got += f" in probe {i if names is None else names[i]}"
+        raise DivergedError(f"{rule} (a lower learning_rate may help), got {got}")
+    return torch.cat(predicted, 1)
 
 
 def _require_features(name: str, values: Tensor | Sequence[Tensor]) -> list[Tensor]:
