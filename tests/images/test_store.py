@@ -311,5 +311,5 @@ def test_placed_batches_are_those_of_the_file(tmp_path: Path) -> None:
     for slot, rows in enumerate(map(torch.tensor, [[3, 20, 4], [9, 3, 25, 0, 7], [7, 24, 24]])):
         (a, starts), (b, others) = (place.place(rows, slot) for place in (mapped, streamed))
         for row, start, other in zip(rows.tolist(), starts.tolist(), others.tolist(), strict=True):
-            length = int(store.lengths[row])
+            length = 3 * int(store.sizes[row].prod())
             assert torch.equal(a[start : start + length], b[other : other + length])

@@ -4,7 +4,6 @@ Vectors are list columns, or several columns of numbers with numbers in their na
 ``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all floats.
 """
 
-import os
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -221,7 +220,7 @@ def _require_sizes(file: Any, groups: Any, columns: tuple[str, ...]) -> None:
 
 def _map_arrow(path: Path) -> pa.Table:
     """Map an Arrow file, or a stream as the folders of Hugging Face datasets hold."""
-    source = pa.memory_map(os.fspath(path))
+    source = pa.memory_map(str(path))
     opened = pa.ipc.open_file if source.read(6) == b"ARROW1" else pa.ipc.open_stream
     source.seek(0)
     return opened(source).read_all()

@@ -114,16 +114,9 @@ def _recolour(view, code, value, PIXELS: tl.constexpr, BLOCK: tl.constexpr):
         else:
             grey = _grey(r, g, b)
             target = tl.where(code == SATURATION, grey, mean)
-            r, g, b = (
-                _blend(target, r, factor),
-                _blend(target, g, factor),
-                _blend(target, b, factor),
-            )
-            r, g, b = (
-                tl.where(code == GREY, grey, r),
-                tl.where(code == GREY, grey, g),
-                tl.where(code == GREY, grey, b),
-            )
+            r = tl.where(code == GREY, grey, _blend(target, r, factor))
+            g = tl.where(code == GREY, grey, _blend(target, g, factor))
+            b = tl.where(code == GREY, grey, _blend(target, b, factor))
         _store(view, pixel, inside, r, g, b, PIXELS)
 
 

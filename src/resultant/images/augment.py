@@ -131,6 +131,3 @@ class ClassificationView:
         centre = centre.to(views.device)[:, :, None]
         down, across = ((at >= centre - half) & (at < centre + half)).unbind(1)
         return views.masked_fill((down[:, :, None] & across[:, None, :])[:, None], 0)
-
-
-View = ContrastiveView | ClassificationView

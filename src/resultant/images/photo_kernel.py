@@ -115,18 +115,9 @@ def _render(
         tl.store(out + index, level * scale + shift, mask=inside)
 
 
-def render(
-    pixels: Tensor,
-    offsets: Tensor,
-    sizes: Tensor,
-    plan: Plan,
-    lines: Tensor,
-    scratch: Tensor,
-    tables: Tensor,
-    out: Tensor,
-    size: int,
-) -> None:
+def render(images: tuple[Tensor, ...], plan: Plan, buffers: tuple[Tensor, ...], size: int) -> None:
     """Write views; arguments as in `rendering.Rendering`, all on the device."""
+    (pixels, offsets, sizes), (lines, scratch, tables, out) = images, buffers
     with device_of(pixels):
         _render[(len(offsets),)](
             pixels, offsets, sizes, plan.first, plan.weights, plan.counts, plan.weights.shape[-1],

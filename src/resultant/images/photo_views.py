@@ -88,9 +88,8 @@ def draw_boxes(
 class PhotoView:
     """A distribution of views: resized crop, flip, jitter, grey and RandAugment, in order.
 
-    Those of torchvision with the same names, and ``rand-mM-nN-mstdD`` of timm with M =
-    ``magnitude``, N = ``layers`` and D = ``deviation``; ``jitter`` are brightness, contrast,
-    saturation and hue.
+    Those of torchvision with the same names, and ``rand-m10-nN-mstd0.5`` of timm with N =
+    ``layers``; ``jitter`` are brightness, contrast, saturation and hue.
     """
 
     size: int = 224
@@ -100,8 +99,6 @@ class PhotoView:
     p_jitter: float = 0.8
     p_grey: float = 0.2
     layers: int = 0
-    magnitude: float = 10.0
-    deviation: float = 0.5
 
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
         """Draw parameters [N, 30] of images of ``sizes`` [N, 2], float64, in columns `COLUMNS`."""
@@ -136,7 +133,7 @@ class PhotoView:
         """Return a step [n, 3] of RandAugment."""
         chance, choice, sign, kind = uniform.unbind(1)
         index = (choice * len(RANDOM)).long()
-        m = (self.magnitude + self.deviation * gauss).clamp(0, 10) / 10
+        m = (10 + 0.5 * gauss).clamp(0, 10) / 10
         sign = torch.where(sign < 0.5, 1.0, -1.0)
         values = _values(m, sign * m, self.size)
         values = torch.stack([values.get(name, torch.zeros_like(m)) for name in RANDOM], 1)
@@ -227,8 +224,10 @@ def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) 
     """Compute a plan of views [n, 30]; pixels beyond ``sides`` [n, 2], if given, are black."""
     steps = parameters[:, 9:].unflatten(1, (STEPS, 3))
     maps = matrices(steps[:, :, 0], steps[:, :, 1], size)
-    nearest = (steps[:, :, 2] == NEAREST)[:, :, None, None]
-    maps = torch.where(nearest, fixed_point(maps), maps)
+    # In multiples of 2^-16 at the centres of pixels, as in Pillow.
+    centre = maps[..., 2] + (maps[..., 0] + maps[..., 1]) * 0.5
+    fixed = torch.cat((maps[..., :2], centre[..., None]), -1).mul_(65536).add_(0.5).floor_()
+    maps = torch.where((steps[:, :, 2] == NEAREST)[:, :, None, None], fixed, maps)
     top, left, height, width, rows, columns, down, across, flip = parameters[:, :9].unbind(1)
     first_rows, row_weights = axis_taps(top, height, rows, down, size, taps)
     first, weights = axis_taps(left, width, columns, across, size, taps)
@@ -252,12 +251,6 @@ def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) 
         torch.cat((ordered(counts), swapped.int()[:, None]), 1),
         torch.cat((steps, maps.flatten(2)), 2),
     )
-
-
-def fixed_point(maps: Tensor) -> Tensor:
-    """Return affine maps [..., 2, 3] in multiples of 2^-16 at the centres of pixels, as Pillow."""
-    centre = maps[..., 2] + (maps[..., 0] + maps[..., 1]) * 0.5
-    return torch.cat((maps[..., :2], centre[..., None]), -1).mul_(65536).add_(0.5).floor_()
 
 
 def most_taps(parameters: Tensor) -> int:

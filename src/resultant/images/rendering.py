@@ -67,8 +67,8 @@ class Rendering:
         if self.kernel:
             from resultant.images.photo_kernel import render
 
-            buffers = self.lines, self.scratch, self.tables
-            render(pixels, offsets, sizes, Plan(*plan), *buffers, out, self.size)
+            buffers = self.lines, self.scratch, self.tables, out
+            render((pixels, offsets, sizes), Plan(*plan), buffers, self.size)
         else:
             views = levels(pixels, offsets, sizes, plan[0], self.size, self.fill)
             out.copy_(photo.normalize(views, self.mean, self.std))

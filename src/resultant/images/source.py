@@ -214,10 +214,10 @@ def coded(
     keys = range(len(known)) if known and kinds["train"] == "numbers" else known or sorted(present)
     shown = known or tuple(map(str, keys))
     require_different(shown)
-    for i, label in enumerate(train.labels.tolist() if present - set(keys) else []):
-        if label not in keys:
-            rule = f"expected labels among the {len(known)} class names"
-            raise ValueError(f"{rule}, got {train.at(i)}")
+    if odd := present - set(keys):
+        first = next(i for i, label in enumerate(train.labels.tolist()) if label in odd)
+        rule = f"expected labels among the {len(known)} class names"
+        raise ValueError(f"{rule}, got {train.at(first)}")
     pairs = list(zip(keys, shown, strict=True))
     if skip:
         empty = [name for key, name in pairs if key not in present]

@@ -42,8 +42,7 @@ class ImageStore:
     source: ImageSource
     folder: Path
     sizes: Tensor  # [N, 2]
-    lengths: Tensor  # bytes [N]
-    offsets: Tensor
+    offsets: Tensor  # bytes [N]
     pixels: Tensor
 
     def __len__(self) -> int:
@@ -72,8 +71,8 @@ def open_store(
                 decoded = _decode(source, path, decoded, short_side, workers, progress)
             except OSError as error:
                 # A full disk, whose errors name no file.
-                text = os.strerror(error.errno or 0)
-                raise OSError(error.errno, text, str(path / PIXELS)) from None
+                error.filename = str(path / PIXELS)
+                raise
             if note is not None:
                 number = counted(len(source) - first, "image", "images")
                 seconds = time.perf_counter() - began
@@ -82,7 +81,7 @@ def open_store(
     sizes, offsets = torch.empty_like(decoded), torch.empty_like(lengths)
     sizes[order], offsets[order] = decoded, lengths.cumsum(0) - lengths
     pixels = torch.from_file(str(path / PIXELS), False, _end(decoded), dtype=torch.uint8)
-    return ImageStore(source, path, sizes, _lengths(sizes), offsets, pixels)
+    return ImageStore(source, path, sizes, offsets, pixels)
 
 
 def _decode(
@@ -194,7 +193,7 @@ class Placement:
             self.pixels = store.pixels.to(device)
             self.text = f"decoded images: {data_size(len(store.pixels))} on the GPU"
             return
-        most = int(store.lengths.topk(min(number, len(store))).values.sum())
+        most = int(_lengths(store.sizes).topk(min(number, len(store))).values.sum())
         self.buffers = torch.empty(slots, most, dtype=torch.uint8, device=device)
         self.text += f", {data_size(self.buffers.numel())} of batches on the GPU"
 
@@ -203,7 +202,7 @@ class Placement:
         offsets = self.store.offsets[rows]
         if self.buffers is None:
             return self.pixels, offsets
-        lengths = self.store.lengths[rows]
+        lengths = _lengths(self.store.sizes[rows])
         buffer, starts = self.buffers[slot], lengths.cumsum(0) - lengths
         parts = zip(starts.tolist(), offsets.tolist(), lengths.tolist(), strict=True)
         for to, start, length in parts:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import distributed
-from resultant.images.augment import ClassificationView, ContrastiveView, View
+from resultant.images.augment import ClassificationView, ContrastiveView
 from resultant.networks.stacked_resnet import normalized_patches
 
 # Images that are augmented at a time when an epoch begins.
@@ -82,21 +82,15 @@ class CifarBatches:
         self.step.zero_()
         for g in range(len(self.seeds)):
             top = 0
-            for view, views in self.kinds:
-                width = views * self.batch_size
-                self._make(view, g, next(remaining), self.views[:, g, top : top + width])
+            for view, number in self.kinds:
+                images, parameters = self.order[:, g].repeat(1, number), next(remaining)
+                width = images.shape[1]
+                out, stride = self.views[:, g, top : top + width], max(1, CHUNK_IMAGES // width)
+                for first in range(0, self.steps, stride):
+                    chosen = images[first : first + stride].flatten()
+                    views = view(self.images[chosen], parameters[first * width :][: len(chosen)])
+                    out[first : first + stride] = views.unflatten(0, (-1, width))
                 top += width
-
-    def _make(self, view: View, g: int, parameters: Tensor, out: Tensor) -> None:
-        """Make views of all images of an epoch of seed g in ``out`` [steps, views, 3, S, S]."""
-        width = out.shape[1]
-        images = self.order[:, g].repeat(1, width // self.batch_size)
-        stride = max(1, CHUNK_IMAGES // width)
-        for first in range(0, self.steps, stride):
-            chosen = images[first : first + stride].flatten()
-            drawn = parameters[first * width :][: len(chosen)]
-            views = view(self.images[chosen], drawn)
-            out[first : first + stride] = views.unflatten(0, (-1, width))
 
     def rehearse(self, epoch: int) -> None:
         self.load(self.draw(epoch))

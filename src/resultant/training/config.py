@@ -8,7 +8,7 @@ and `fuse` are this library's own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from operator import ge, gt, lt
 from pathlib import Path
@@ -24,7 +24,6 @@ Dataset = Literal[
 ]
 
 CIFAR = ("cifar10", "cifar100")
-# Size of the training set of CIFAR.
 CIFAR_IMAGES = 50_000
 Channels = tuple[float, float, float]
 # Mean and standard deviation of the channels in the recipes.
@@ -33,7 +32,6 @@ RECIPE_CHANNELS = {
     "imagenet-lt": IMAGENET_CHANNELS,
     "inaturalist18": ((0.466, 0.471, 0.380), (0.195, 0.194, 0.192)),
 }
-# Realizations without beta.
 WITHOUT_BETA = ("native", "cosine")
 # As in `resultant.classes.rule`, which loads torch; settings and records do not need it.
 Realization = Literal["native", "temperature", "preserve", "angular", "cosine"]
@@ -54,11 +52,7 @@ SEEDS = 2**32
 
 
 # Rules of `number`, in words and as functions of a value and a bound.
-BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
-    "least": (">=", ge),
-    "above": (">", gt),
-    "below": ("<", lt),
-}
+BOUNDS = {"least": (">=", ge), "above": (">", gt), "below": ("<", lt)}
 
 
 def number(default: float | None, **bounds: float) -> Any:

@@ -179,8 +179,7 @@ class Stack:
         """Yield the trained parameters and their names."""
         yield from self.network.named_parameters()
         if self.supervised is not None:
-            for name, p in self.supervised.named_parameters():
-                yield f"loss.{name}", p
+            yield from self.supervised.named_parameters("loss")
 
     @torch.no_grad()
     def load(self, tensors: dict[str, Tensor]) -> None:
