@@ -236,7 +236,7 @@ def check_layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, R
             raise ValueError(f"expected {name} of {where} to be {rule}, got {rows}")
         if not math.prod(rows.shape):
             raise ValueError(f"expected {name} of {where} not empty, got {rows.shape}")
-        checked[name] = rows
+        checked[name] = TensorRows(rows[:].to(torch.int64)) if integers else rows
     if not checked:
         raise ValueError(f"expected arrays such as train/features in {where}, got none")
     for split in SPLITS:
@@ -247,9 +247,6 @@ def check_layout(where: str, arrays: Mapping[str, Tensor | Rows]) -> dict[str, R
             if n != usual:
                 rule = f"expected {usual} rows in {name} of {where}, as in {like}, got {n}"
                 raise ValueError(f"{rule} (names are {NAMING}; --features chooses one)")
-    for name, rows in checked.items():
-        if what_of(name) in INTEGERS:
-            checked[name] = TensorRows(rows[:].to(torch.int64))
     return checked
 
 

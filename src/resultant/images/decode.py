@@ -14,8 +14,6 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 # Above the largest cameras; Pillow itself refuses a third more.
 MAX_PIXELS = 2**27
-# A JPEG with further pictures, as phones write it; the first picture is the photograph.
-SEVERAL_PICTURES = "MPO"
 
 # Such as those of odd EXIF data.
 warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -38,7 +36,8 @@ def decode(data: bytes, name: str) -> Image.Image:
             if width * height > MAX_PIXELS:
                 raise ImageError(f"{few}, got {width:,} x {height:,}")
             frames = getattr(image, "n_frames", 1)
-            if frames > 1 and image.format != SEVERAL_PICTURES:
+            # An MPO is a JPEG with further pictures, as phones write it; the first one counts.
+            if frames > 1 and image.format != "MPO":
                 raise ImageError(f"expected {name} to be a still image, got {frames} frames")
             return _rgb(image, name)
     except (ImageError, MemoryError):

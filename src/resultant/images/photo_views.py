@@ -134,9 +134,15 @@ class PhotoView:
         chance, choice, sign, kind = uniform.unbind(1)
         index = (choice * len(RANDOM)).long()
         m = (10 + 0.5 * gauss).clamp(0, 10) / 10
-        sign = torch.where(sign < 0.5, 1.0, -1.0)
-        values = _values(m, sign * m, self.size)
-        values = torch.stack([values.get(name, torch.zeros_like(m)) for name in RANDOM], 1)
+        signed = torch.where(sign < 0.5, 1.0, -1.0) * m
+        of = {
+            "rotate": signed * 30,
+            **dict.fromkeys(("shear_x", "shear_y"), signed * 0.3),
+            **dict.fromkeys(("translate_x", "translate_y"), signed * 0.45 * self.size),
+            **{name: (m * k).trunc() for name, k in LEVELS.items()},
+            **dict.fromkeys(("saturation", "contrast", "brightness", "sharpness"), m * 1.8 + 0.1),
+        }
+        values = torch.stack([of.get(name, torch.zeros_like(m)) for name in RANDOM], 1)
         code = torch.tensor([CODE[name] for name in RANDOM])[index] * (chance < 0.5) * used
         value = values.gather(1, index[:, None])[:, 0]
         return torch.stack((code.double(), value, (kind < 0.5).double()), 1)
@@ -167,17 +173,6 @@ def evaluation_parameters(sizes: Tensor, size: int, short_side: int) -> Tensor:
     window = ((resized - size) / 2).round()
     rest = sizes.new_zeros(len(sizes), len(COLUMNS) - len(BOX) - len(WINDOW))
     return torch.cat((torch.zeros_like(sizes), sizes, resized, window, rest), 1)
-
-
-def _values(m: Tensor, signed: Tensor, size: int) -> dict[str, Tensor]:
-    """Return the values of operations of RandAugment at magnitudes m [n] in [0, 1], and signed."""
-    return {
-        "rotate": signed * 30,
-        **dict.fromkeys(("shear_x", "shear_y"), signed * 0.3),
-        **dict.fromkeys(("translate_x", "translate_y"), signed * 0.45 * size),
-        **{name: (m * k).trunc() for name, k in LEVELS.items()},
-        **dict.fromkeys(("saturation", "contrast", "brightness", "sharpness"), m * 1.8 + 0.1),
-    }
 
 
 def matrices(code: Tensor, value: Tensor, size: int) -> Tensor:

@@ -82,9 +82,8 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> list[Any
         facts["config"] = json.loads(json.dumps(asdict(TrainConfig()))) | facts["config"]
     own = json.loads(json.dumps(identity))
     for part, value in own.items():
-        if facts.get(part) != value:
+        if (other := facts.get(part)) != value:
             rule = f"expected the checkpoint of this job in {path}"
-            other = facts.get(part)
             if isinstance(value, dict) and isinstance(other, dict):
                 other = ", ".join(f"{k} {v}" for k, v in other.items() if v != value.get(k))
             got = f"another in its {part}: {other}"

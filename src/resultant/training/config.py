@@ -37,7 +37,6 @@ WITHOUT_BETA = ("native", "cosine")
 Realization = Literal["native", "temperature", "preserve", "angular", "cosine"]
 REALIZATIONS = get_args(Realization)
 
-# Settings of CIFAR, and of all other datasets.
 CIFAR_ALONE = ("imbalance", "subset", "contrastive", "contrastive_view")
 OTHERS_ALONE = ("long_tail", "subset_seed", "pretrained", "weights", "mean", "std", "clip")
 

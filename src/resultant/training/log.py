@@ -69,7 +69,6 @@ class MetricsLog:
         self.board: Any = None
         if not self.writes:
             return
-        files.make_folder(out)
         kept = [values for values in read_metrics(self.path) if values["epoch"] <= first]
         self.last |= {values["run"]: values for values in kept}
         files.write_text(self.path, "".join(json.dumps(values) + "\n" for values in kept))
