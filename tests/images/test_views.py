@@ -31,12 +31,8 @@ CONTRASTIVE: dict[str, Any] = {"p_jitter": 1.0, "p_grey": 0.0, "jitter": (1.5, 0
 @pytest.mark.parametrize(
     "view",
     [
-        *(
-            photo_views.contrastive_view(SIZE),
-            classification_view(SIZE),
-            ContrastiveView(size=SIZE),
-        ),
-        ContrastiveView(size=SIZE, **CONTRASTIVE),
+        *(photo_views.contrastive_view(SIZE), classification_view(SIZE)),
+        *(ContrastiveView(size=SIZE), ContrastiveView(size=SIZE, **CONTRASTIVE)),
         ContrastiveView(size=SIZE, p_jitter=1.0, jitter=(0.4, 0.4, 0.4, 0.0), scale=(0.5, 0.9)),
     ],
 )
@@ -183,8 +179,6 @@ UNSIGNED = {
     "solarize": np.linspace(256, 0, 10),
     **dict.fromkeys(("autocontrast", "equalize", "invert"), np.zeros(10)),
 }
-
-
 STEPS = sorted({(name, level) for pair in POLICY for name, _, level in pair})
 
 

@@ -20,8 +20,6 @@ from resultant.training.inference import StoredViews
 from resultant.training.photo_batches import PhotoBatches, ahead
 
 N, SIZE, EACH = 29, 32, 8
-
-
 SHAPE, GENERATOR = (N, 3, SIZE, SIZE), torch.Generator().manual_seed(0)
 IMAGES = torch.randint(0, 256, SHAPE, generator=GENERATOR, dtype=torch.uint8)
 # Every image has its own label.

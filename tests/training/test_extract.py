@@ -209,10 +209,8 @@ def test_a_network_of_the_authors(tmp_path: Path, name: str, cosine: bool) -> No
     torch.manual_seed(3)
     small, x = name == "resnet32", torch.randn(2, 3, 64, 64)
     if small:
-        plain, x = (
-            PlainResNet32(16, 100, cosine=cosine),
-            normalize(tiny_cifar().train_images.float()),
-        )
+        plain = PlainResNet32(16, 100, cosine=cosine)
+        x = normalize(tiny_cifar().train_images.float())
         plain(x)
         plain.eval()
     else:

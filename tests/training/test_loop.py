@@ -128,10 +128,8 @@ def test_run_file_is_the_network(whole: Path) -> None:
         network = PlainResNet32(8, 4).eval()
         for name, a in network.named().items():
             a.copy_(tensors.pop(name))
-        assert {name: a.shape for name, a in tensors.items()} == {
-            "bank.old": (4, 9),
-            "bank.new": (4, 9),
-        }
+        banks = dict.fromkeys(("bank.old", "bank.new"), (4, 9))
+        assert {name: a.shape for name, a in tensors.items()} == banks
         # The new bank has two views of the last epoch, the old one those of two epochs.
         assert [int(tensors[f"bank.{n}"][:, -1].sum()) for n in ("old", "new")] == [48, 24]
         _, _, logits = network(normalize(DATA.test_images.float()))

@@ -176,12 +176,8 @@ def test_captured_step(monkeypatch: pytest.MonkeyPatch) -> None:
     on_gpu.capture()
     for name, a in on_gpu.tensors().items():
         assert torch.equal(a, before[name]), name
-    totals = []
-    for stack in (
-        on_gpu,
-        stacked(config, runs, device=torch.device("cuda")),
-        stacked(config, runs),
-    ):
+    totals, plain = [], stacked(config, runs, device=torch.device("cuda"))
+    for stack in (on_gpu, plain, stacked(config, runs)):
         stack.start_epoch(0)
         stack.batches.load(stack.batches.draw(0))
         with side_by_side([stack]):

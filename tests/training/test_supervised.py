@@ -12,8 +12,6 @@ from resultant.losses import LogitAdjustedCrossEntropy
 from resultant.training.supervised import BalancedContrastiveLoss, SupConLoss
 
 TAU = 0.2
-
-
 Y = torch.tensor([0, 0, 1, 3, 0, 1])
 
 
