@@ -170,9 +170,9 @@ def test_refused(content: Any, message: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["w.safetensors", "w.pth"])
 def test_broken_and_missing_files(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    with pytest.raises(ValueError, match=f"expected {path} to be a file of weights, .*no such"):
+    with pytest.raises(ValueError, match="expected a file of weights, got nothing at"):
         load_encoder(network(), str(path), "tiny")
     for content in (b"", b"hello", b"\x00" * 64):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=f"expected {path} to be a file of weights, .* got: "):
+        with pytest.raises(ValueError, match=f"expected {path} to be a file of tensors .* got: "):
             load_encoder(network(), str(path), "tiny")

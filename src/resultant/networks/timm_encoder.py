@@ -179,7 +179,9 @@ def load_encoder(encoder: nn.Module, path: str, architecture: str, classifier: s
 def read_weights(path: str) -> dict[str, Tensor]:
     """Read the tensors of a file by name; pickled objects are refused."""
     file = Path(path)
-    with reading(file, "a file of weights, tensors by name alone"):
+    if not file.exists():
+        raise ValueError(f"expected a file of weights, got nothing at {file}")
+    with reading(file, "a file of tensors by name alone"):
         content = load_tensors(file)[0] if file.suffix == ".safetensors" else load_torch(file)
         parts = [content.get(name) for name in WRAPPERS] if isinstance(content, dict) else []
         for part in (*parts, content):

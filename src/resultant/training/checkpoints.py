@@ -64,9 +64,8 @@ class JobCheckpoint:
             if not a.isfinite().all():
                 rule = f"expected finite values ({LOWER})"
                 raise DivergedError(f"{rule}, got others in {name} after epoch {epoch}")
-        done = epoch, seconds, self.concurrent_jobs
-        facts = {**self.identity, **dict(zip(STORED, done, strict=True))}
-        facts["class_names"] = list(self.job.class_names)
+        done = dict(zip(STORED, (epoch, seconds, self.concurrent_jobs), strict=True))
+        facts = {**self.identity, **done, "class_names": list(self.job.class_names)}
         tensor_files.save(self.job.out / CHECKPOINT, tensors, facts)
         self.saved_at = seconds
         return True

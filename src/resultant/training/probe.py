@@ -121,7 +121,7 @@ def _trained(
         rate.fill_(config.rate(epoch))
         for rows in order.split(config.batch_size):
             batch = x.index_select(1, rows)
-            residual = _logits(batch, weight, bias).softmax(-1)
+            residual = torch.baddbmm(bias.unsqueeze(1), batch, weight).softmax(-1)
             own = y[rows].view(1, -1, 1).expand(len(x), -1, 1)
             residual.scatter_add_(2, own, minus_one.expand_as(own)).div_(len(rows))
             velocities[0].baddbmm_(batch.mT, residual, beta=config.momentum)
@@ -135,16 +135,12 @@ def _trained(
     return weight, bias
 
 
-def _logits(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return torch.baddbmm(bias.unsqueeze(1), x, weight)
-
-
 def _predicted(x: Tensor, weight: Tensor, bias: Tensor, names: Sequence[str] | None) -> Tensor:
     """Return the classes [M, N] of largest logit of features [M, N, d]."""
     across = len(x) * (x.shape[2] + bias.shape[1]) * x.element_size()
     predicted, largest = [], x.new_zeros(len(x))
     for rows in x.split(memory.rows_per_chunk(across, memory.DEVICE_BYTES), 1):
-        logits = _logits(rows, weight, bias)
+        logits = torch.baddbmm(bias.unsqueeze(1), rows, weight)
         predicted.append(logits.argmax(-1))
         # NaN propagates.
         largest = torch.maximum(largest, logits.abs().amax((1, 2)))
