@@ -92,7 +92,7 @@ def test_import_is_light() -> None:
     assert not output.split(), f"import resultant loads {output.strip()}"
 
 
-PUBLIC = [(room, n) for room in resultant._FOLDERS for n in getattr(resultant, room).__all__]
+PUBLIC = [(room, n) for room in resultant._FOLDERS for n in resultant._names(room)]
 
 
 @pytest.mark.parametrize(("folder", "name"), PUBLIC)

@@ -79,7 +79,7 @@ def _write(app: Sphinx) -> None:
     folder.mkdir(exist_ok=True)
     assert set(ROOMS) == set(resultant._FOLDERS), "a room of public names has no title here"
     for room in ROOMS:
-        paths = [f"resultant.{name}" for name in getattr(resultant, room).__all__]
+        paths = [f"resultant.{name}" for name in sorted(resultant._names(room))]
         _replace(folder / f"{room}.rst", _room(ROOMS[room], paths))
     for room, (title, module, text) in MODULES.items():
         _replace(folder / f"{room}.rst", _module(title, importlib.import_module(module), text))

@@ -23,27 +23,34 @@ if _typing.TYPE_CHECKING:
     from resultant.theory import *
     from resultant.vmf import *
 
-# Folders with public names; a name is looked up in this order.
-_FOLDERS = ("special", "vmf", "score", "classes", "classifiers", "losses", "decisions", "theory")
+# Folders with public names, in the order in which a name is looked up: scikit-learn loads last.
+_FOLDERS = ("special", "vmf", "score", "classes", "losses", "decisions", "theory", "classifiers")
 
 # Names of other folders, which load more.
 _OTHERS = {"analyze": "resultant.report.api"}
+
+
+def _names(folder: str) -> list[str]:
+    """Return the public names of a folder: the functions and classes that its __init__ imports."""
+    module = _import_module(f"resultant.{folder}")
+    inside = f"{module.__name__}."
+    return [n for n, a in vars(module).items() if getattr(a, "__module__", "").startswith(inside)]
 
 
 def __getattr__(name: str) -> _typing.Any:
     if name in _FOLDERS:
         return _import_module(f"resultant.{name}")
     if name == "__all__":
-        names = (_import_module(f"resultant.{folder}").__all__ for folder in _FOLDERS)
-        return sorted(["__version__", *_OTHERS, *(name for folder in names for name in folder)])
+        return sorted(
+            ["__version__", *_OTHERS, *(n for folder in _FOLDERS for n in _names(folder))]
+        )
     if name in _OTHERS:
         globals()[name] = value = getattr(_import_module(_OTHERS[name]), name)
         return value
     if not name.startswith("_"):
         for folder in _FOLDERS:
-            module = _import_module(f"resultant.{folder}")
-            if name in module.__all__:
-                globals()[name] = value = getattr(module, name)
+            if name in _names(folder):
+                globals()[name] = value = getattr(_import_module(f"resultant.{folder}"), name)
                 return value
     raise AttributeError(f"module 'resultant' has no attribute {name!r}")
 

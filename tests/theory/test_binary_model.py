@@ -15,8 +15,7 @@ from torch import Tensor
 import resultant as rs
 from class_samples import F64, seeded as seeded
 from resultant.theory.binary_model import Decision
-from resultant.theory.plane_tail import log_plane_tail
-from resultant.vmf.tails import log_projection_tail
+from resultant.vmf.tails import log_plane_tail, log_projection_tail
 from small_classes import classes
 
 DOUBLINGS = (256, 1024, 4096, 16384, 65536)

@@ -18,36 +18,24 @@ Conventions of this folder, `resultant.decisions` and `resultant.theory`:
 """
 
 from resultant.classes.finite_sample import (
-    cross_fit_temperature,
-    expected_square_resultant,
-    fold_statistics,
-    held_out_state,
-    leave_one_out_scores,
-    self_inclusion,
-    unbiased_square_resultant,
+    cross_fit_temperature as cross_fit_temperature,
+    expected_square_resultant as expected_square_resultant,
+    fold_statistics as fold_statistics,
+    held_out_state as held_out_state,
+    leave_one_out_scores as leave_one_out_scores,
+    self_inclusion as self_inclusion,
+    unbiased_square_resultant as unbiased_square_resultant,
 )
-from resultant.classes.gain import angular_gain, target_gain
-from resultant.classes.metric import Metric
-from resultant.classes.realization import Realization, class_scores, realize, target_temperature
-from resultant.classes.rule import Rule
-from resultant.classes.statistics import ClassState, ClassStatistics
-
-__all__ = [
-    "ClassState",
-    "ClassStatistics",
-    "Metric",
-    "Realization",
-    "Rule",
-    "angular_gain",
-    "class_scores",
-    "cross_fit_temperature",
-    "expected_square_resultant",
-    "fold_statistics",
-    "held_out_state",
-    "leave_one_out_scores",
-    "realize",
-    "self_inclusion",
-    "target_gain",
-    "target_temperature",
-    "unbiased_square_resultant",
-]
+from resultant.classes.gain import angular_gain as angular_gain, target_gain as target_gain
+from resultant.classes.metric import Metric as Metric
+from resultant.classes.realization import (
+    Realization as Realization,
+    class_scores as class_scores,
+    realize as realize,
+    target_temperature as target_temperature,
+)
+from resultant.classes.rule import Rule as Rule
+from resultant.classes.statistics import (
+    ClassState as ClassState,
+    ClassStatistics as ClassStatistics,
+)

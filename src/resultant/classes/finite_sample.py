@@ -150,16 +150,12 @@ def held_out_state(
         >>> held_out_state(statistics, z[1:], y[1:]).resultant  # the cosine of the two
         tensor([0.8000], dtype=torch.float64)
     """
-    require_features(z, statistics.dim, statistics.device, validate_args)
-    require_labels(y, len(z), statistics.num_classes, statistics.device, validate_args)
     state = statistics.state("loo")
-    total, number = torch.zeros_like(state.kappa), y.bincount(minlength=state.num_classes)
-    for rows in memory.feature_slices(z):
-        own = y[rows]
-        total.index_add_(0, own, (normalized(z[rows]) * state.mu[own]).sum(-1))
-    length = (total / number.clamp_min(1)).clamp(0, 1)
-    fitted = fit_kappa(state.dim, length, "mle")
-    kappa = torch.where(number > 0, fitted, state.kappa).masked_fill(state.count == 0, 0.0)
+    held_out = ClassStatistics(state.num_classes, state.dim, device=statistics.device)
+    held_out.update(z, y, validate_args=validate_args)
+    cosine = (held_out.total * state.mu).sum(-1) / held_out.count.clamp_min(1)
+    fitted = fit_kappa(state.dim, cosine.clamp(0, 1), "mle")
+    kappa = torch.where(held_out.count > 0, fitted, state.kappa).masked_fill(state.count == 0, 0.0)
     return ClassState(state.mu, kappa, state.count, validate_args=False)
 
 
@@ -239,8 +235,7 @@ def cross_fit_temperature(
         got = f"r_min = {r_min} and r_max = {r_max}"
         raise ValueError(f"expected 0 < r_min <= r_max, both finite, got {got}")
     require_estimator(estimator, OF_LENGTH)
-    if not 0 < A_ref <= 1:
-        raise ValueError(f"expected A_ref in (0, 1], got {A_ref}")
+    validation.require_in_range("A_ref", A_ref, 0.0, 1.0, rule="in (0, 1]", open_low=True)
     whole = folds[0].to(folds[0].device)
     for other in folds[1:]:
         whole.merge(other)

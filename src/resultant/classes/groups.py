@@ -30,9 +30,8 @@ def shot_groups(counts: Tensor) -> Tensor:
 
 def one_size(counts: Tensor) -> bool:
     """Return True if classes form no groups: counts that are equal or, by rank, nearly so."""
-    if len(counts) == RANKED and counts.max() < 2 * counts.min():
-        return True
-    return bool((counts == counts[:1]).all())
+    nearly = len(counts) == RANKED and counts.max() < 2 * counts.min()
+    return bool(nearly or (counts == counts[:1]).all())
 
 
 def group_masks(counts: Tensor | Sequence[int]) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from resultant._core.validation import finite_number
+from resultant._core.validation import finite_number, require_in_range
 from resultant.classes.statistics import ClassStatistics, Device
 
 # Variances below this fraction of the largest are rounding of the sums.
@@ -121,6 +121,5 @@ def have_direction(z: Tensor, rotated: Tensor) -> Tensor:
 def require_shrinkage(shrinkage: float) -> float:
     """Return a shrinkage as a float; raise unless it is from 0 to 1."""
     value = finite_number("shrinkage", shrinkage)
-    if not 0 <= value <= 1:
-        raise ValueError(f"expected shrinkage from 0 to 1, got {value:g}")
+    require_in_range("shrinkage", value, 0.0, 1.0, rule="from 0 to 1")
     return value

@@ -1,5 +1,4 @@
-r"""Class statistics of a labelled sample: sums that merge, and the classes fitted to them. A query
-or a fold is removed by subtraction (sec:self-inclusion, sec:cross-fitted-estimator)."""
+"""Class statistics of a labelled sample: sums that merge or subtract, and the classes fitted."""
 
 from __future__ import annotations
 

@@ -5,47 +5,29 @@
 signs of changed margins. Conventions are those of `resultant.classes`.
 """
 
-from resultant.decisions.boundaries import displacement, short_arc_roots
+from resultant.decisions.boundaries import (
+    displacement as displacement,
+    short_arc_roots as short_arc_roots,
+)
 from resultant.decisions.certificates import (
-    certificate,
-    disagreement_bound,
-    gradient_bound,
-    loss_bound,
-    margin_change,
-    residual_bound,
+    certificate as certificate,
+    disagreement_bound as disagreement_bound,
+    gradient_bound as gradient_bound,
+    loss_bound as loss_bound,
+    margin_change as margin_change,
+    residual_bound as residual_bound,
 )
 from resultant.decisions.gradients import (
-    gradient_coordinates,
-    gradient_cosines,
-    intercept_gradient_difference,
-    loss_gradient,
-    mean_relative_error,
-    stacked_relative_error,
+    gradient_coordinates as gradient_coordinates,
+    gradient_cosines as gradient_cosines,
+    intercept_gradient_difference as intercept_gradient_difference,
+    loss_gradient as loss_gradient,
+    mean_relative_error as mean_relative_error,
+    stacked_relative_error as stacked_relative_error,
 )
 from resultant.decisions.margins import (
-    centre_margins,
-    effective_competitors,
-    pairwise_margins,
-    select_pairs,
+    centre_margins as centre_margins,
+    effective_competitors as effective_competitors,
+    pairwise_margins as pairwise_margins,
+    select_pairs as select_pairs,
 )
-
-__all__ = [
-    "centre_margins",
-    "certificate",
-    "disagreement_bound",
-    "displacement",
-    "effective_competitors",
-    "gradient_bound",
-    "gradient_coordinates",
-    "gradient_cosines",
-    "intercept_gradient_difference",
-    "loss_bound",
-    "loss_gradient",
-    "margin_change",
-    "mean_relative_error",
-    "pairwise_margins",
-    "residual_bound",
-    "select_pairs",
-    "short_arc_roots",
-    "stacked_relative_error",
-]

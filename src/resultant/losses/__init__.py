@@ -2,8 +2,6 @@
 user's loop, which may be streamed, sharded or replayed; `bank` holds the running statistics.
 `logit_adjusted` has the class prior and the loss of a classifier."""
 
-from resultant.losses.bank import ProCoBank
-from resultant.losses.logit_adjusted import LogitAdjustedCrossEntropy
-from resultant.losses.proco import ProCoLoss
-
-__all__ = ["LogitAdjustedCrossEntropy", "ProCoBank", "ProCoLoss"]
+from resultant.losses.bank import ProCoBank as ProCoBank
+from resultant.losses.logit_adjusted import LogitAdjustedCrossEntropy as LogitAdjustedCrossEntropy
+from resultant.losses.proco import ProCoLoss as ProCoLoss

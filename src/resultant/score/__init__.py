@@ -6,21 +6,11 @@ kernel that other kernels use. Conventions are those of `resultant.special`.
 """
 
 from resultant.score.exact import (
-    Decomposition,
-    ambient_gradient,
-    decompose,
-    tangent_gradient,
-    vmf_score,
-    vmf_score_and_slope,
-    vmf_score_slope,
+    Decomposition as Decomposition,
+    ambient_gradient as ambient_gradient,
+    decompose as decompose,
+    tangent_gradient as tangent_gradient,
+    vmf_score as vmf_score,
+    vmf_score_and_slope as vmf_score_and_slope,
+    vmf_score_slope as vmf_score_slope,
 )
-
-__all__ = [
-    "Decomposition",
-    "ambient_gradient",
-    "decompose",
-    "tangent_gradient",
-    "vmf_score",
-    "vmf_score_and_slope",
-    "vmf_score_slope",
-]

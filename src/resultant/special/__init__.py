@@ -10,17 +10,9 @@ where that costs no synchronisation, with ``validate_args=True`` everywhere, wit
 """
 
 from resultant.special.bessel import (
-    bessel_ratio,
-    bessel_ratio_integral,
-    bessel_ratio_inverse,
-    log_bessel_i,
-    log_bessel_ie,
+    bessel_ratio as bessel_ratio,
+    bessel_ratio_integral as bessel_ratio_integral,
+    bessel_ratio_inverse as bessel_ratio_inverse,
+    log_bessel_i as log_bessel_i,
+    log_bessel_ie as log_bessel_ie,
 )
-
-__all__ = [
-    "bessel_ratio",
-    "bessel_ratio_integral",
-    "bessel_ratio_inverse",
-    "log_bessel_i",
-    "log_bessel_ie",
-]

@@ -292,12 +292,3 @@ def bregman(nu: float, x0: Tensor, x1: Tensor) -> Tensor:
     low = phi_step(nu, x0, x1) - dx * (x0 * at.r)
     high = dx * at.complement - complement_step(nu, x0, x1)
     return torch.where(near, close, torch.where(at.complement > 0.5, low, high))
-
-
-def log1p_minus(x: Tensor) -> Tensor:
-    """Compute ``log(1 + x) - x``, of second order in x."""
-    z = x / (2 + x)
-    z2 = z * z
-    # log(1 + x) = 2 artanh(z); |x| < 1/2 makes z^2 < 1/9.
-    series = horner([1 / (2 * n + 3) for n in range(16)], z2)
-    return torch.where(x.abs() < 0.5, 2 * z * z2 * series - x * z, torch.log1p(x) - x)

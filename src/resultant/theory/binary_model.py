@@ -18,9 +18,8 @@ from resultant._core.arrays import normalized
 from resultant._core.validation import Number
 from resultant.classes.statistics import ClassState
 from resultant.score.exact import vmf_score, vmf_score_and_slope
-from resultant.theory.plane_tail import log_plane_tail
 from resultant.vmf.angle import sample_angle
-from resultant.vmf.tails import log_projection_tail, tail_dimension
+from resultant.vmf.tails import log_plane_tail, log_projection_tail, tail_dimension
 
 # Scores that decide: the leading terms or the exact scores.
 Decision = Literal["leading", "exact"]
@@ -39,11 +38,16 @@ class Pair(NamedTuple, Generic[T]):
 
 
 class Estimate(NamedTuple):
-    """A Monte Carlo frequency with its standard error and number of samples."""
+    """A Monte Carlo frequency and its number of samples."""
 
     value: float
-    standard_error: float
     samples: int
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error, with half a count added: no count does not mean a probability of zero."""
+        mean = (self.value * self.samples + 0.5) / (self.samples + 1)
+        return math.sqrt(mean * (1 - mean) / self.samples)
 
     @property
     def displayed(self) -> float:
@@ -81,8 +85,7 @@ class BinaryModel:
             object.__setattr__(self, field.name, value)
             if field.name in ("lambda_h", "lambda_t", "tau") and value <= 0:
                 raise ValueError(f"expected {field.name} > 0, got {value:g}")
-        if not -1 <= self.cosine <= 1:
-            raise ValueError(f"expected cosine in [-1, 1], got {self.cosine:g}")
+        validation.require_in_range("cosine", self.cosine, -1.0, 1.0, rule="in [-1, 1]")
         if self.W == 0:
             got = f"lambda_h = lambda_t = {self.lambda_h:g} and cosine = 1"
             raise ValueError(f"expected w = r_h mu_h - r_t mu_t != 0, got {got}")
@@ -173,13 +176,17 @@ class BinaryModel:
         margins = zip(self.typical_margins, self.variances, strict=True)
         return Pair(*(0.5 * math.erfc(R * math.sqrt(nu / (2 * v))) for R, v in margins))
 
+    def rates(self, xi: float) -> Pair[float]:
+        r"""Compute :math:`I_h(\xi)` and :math:`I_t(\xi)` of eq:rate-function."""
+        parts = zip((self.lambda_h, self.lambda_t), self.beta, strict=True)
+        return Pair(*(float(rate_function(xi, x, b)) for x, b in parts))
+
     @property
     def exponents(self) -> Pair[float]:
         r"""Limits :math:`I_j(\xi_0)` of :math:`-\nu^{-1}\log\epsilon_j` (eq:error-exponent), zero
         for a class whose typical margin is not positive, since its error does not vanish."""
-        parts = zip((self.lambda_h, self.lambda_t), self.beta, self.typical_margins, strict=True)
-        rates = (float(rate_function(self.xi_0, x, b)) if R > 0 else 0.0 for x, b, R in parts)
-        return Pair(*rates)
+        rates = zip(self.rates(self.xi_0), self.typical_margins, strict=True)
+        return Pair(*(rate if R > 0 else 0.0 for rate, R in rates))
 
     def reversed_prior(self) -> BinaryModel:
         """Exchange the offsets of the classes, which can reverse the order of the exponents."""
@@ -236,13 +243,7 @@ class BinaryModel:
         """Count the class errors of a rule over draws."""
         which = _require_rule(rule)
         h, t = (self.sample_margins(p, samples, label)[which] for label in ("h", "t"))
-        estimates = []
-        for count in (int((h < 0).sum()), int((t >= 0).sum())):
-            # A count of zero is not taken for a probability of zero.
-            mean = (count + 0.5) / (samples + 1)
-            error = math.sqrt(mean * (1 - mean) / samples)
-            estimates.append(Estimate(count / samples, error, samples))
-        return Pair(*estimates)
+        return Pair(*(Estimate(float(wrong.double().mean()), samples) for wrong in (h < 0, t >= 0)))
 
 
 def rate_function(xi: Number, lam: Number, beta: Number) -> Tensor:

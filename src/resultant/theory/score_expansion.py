@@ -4,7 +4,7 @@ prop:fixed-dimensional-score). An ``order``, 0, 1 or 2, is the index of the last
 score use `vmf_score`, which is exact everywhere."""
 
 import warnings
-from typing import NamedTuple
+from collections import namedtuple
 
 import torch
 from torch import Tensor
@@ -19,30 +19,19 @@ from resultant.vmf.tails import tail_dimension
 # The bound of lem:bessel-ratio-remainder is proved from this order on.
 LEAST_ORDER = 10 / 9
 
-# `in_range` holds for f = t/sqrt(nu^2 + kappa^2) <= RANGE and p >= LEAST_DIMENSION: the powers of
-# t/nu in the leading order of q/nu converge for f < 1. Over lambda from 0 to 30 and all rho the
-# largest second-order error, relative to t, tends to 0.12 f^3 as p grows; at f = 1/4 it is 1.8e-3
-# for p from 16 to 4096, and 5.6e-3 at p = 8. `test_range` measures it.
+# For f = t/sqrt(nu^2 + kappa^2) < 1 the powers of t/nu in the leading order of q/nu converge. Over
+# lambda from 0 to 30 and all rho the largest second-order error, relative to t, tends to 0.12 f^3
+# as p grows; at f = RANGE it is 1.8e-3 for p from 16 to 4096, and 5.6e-3 at p = LEAST_DIMENSION.
 RANGE = 0.25
 LEAST_DIMENSION = 8
 
 
-class RatioTerms(NamedTuple):
-    """Coefficients, and their derivatives in lambda, without a division by lambda."""
-
-    r0: Tensor
-    r1: Tensor
-    r2: Tensor
-    dr0: Tensor
-    dr1: Tensor
-    ddr0: Tensor
-    r0_over: Tensor  # r0 / lambda
-    r1_over: Tensor  # r1 / lambda
-    shear: Tensor  # r0' / lambda - r0 / lambda^2
+# Coefficients and their derivatives in lambda, r0/lambda, r1/lambda, and r0'/lambda - r0/lambda^2.
+RatioTerms = namedtuple("RatioTerms", "r0 r1 r2 dr0 dr1 ddr0 r0_over r1_over shear")
 
 
 def ratio_terms(lam: Tensor) -> RatioTerms:
-    r"""Compute the coefficients at :math:`\lambda=\kappa/\nu` >= 0."""
+    r"""Compute the terms at :math:`\lambda=\kappa/\nu` >= 0, without a division by lambda."""
     # In w = 1/S and c = lambda/S, both at most one, no power overflows.
     w = 1 / torch.hypot(torch.ones_like(lam), lam)
     c = lam * w

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from resultant._core.autograd import elementwise, is_mapped, opaque
-from resultant.special.differences import gauss_legendre, log1p_minus, ratio_slopes
+from resultant.special.differences import gauss_legendre, ratio_slopes
 
 # The velocity of an angle is integrated to where its curvature predicts that the density has fallen
 # by exp(-DEPTH), with NODES Gauss-Legendre nodes.
@@ -17,8 +17,7 @@ NODES = 32
 
 
 def angle(kappa: Tensor, p: int, generator: torch.Generator | None = None) -> Tensor:
-    r"""Sample the angle :math:`\theta` for each kappa (float64), with its derivative in kappa; in
-    ``torch.func.vmap`` its argument ``randomness`` is obeyed."""
+    """Sample the angle for each kappa (float64), with its derivative in kappa."""
     fixed = kappa.detach()
     if not (torch.compiler.is_compiling() or is_mapped()):
         return _move(kappa, sample_angle(p, fixed, generator), p)
@@ -72,7 +71,7 @@ def sample_angle(p: int, kappa: Tensor, generator: torch.Generator | None = None
         s = (1 - scale) * (1 - G) / (2 + 2 * scale * G)
         # Not ">=": a NaN concentration must give NaN, not an endless loop.
         uniform = torch.rand(s.shape, dtype=s.dtype, device=s.device, generator=generator)
-        accepted = ~((p - 1) * log1p_minus(-s) < uniform.log())
+        accepted = ~((p - 1) * (s + torch.log1p(-s)) < uniform.log())
         square[waiting] = scale * G
         waiting = waiting[~accepted]
     return 2 * square.sqrt().atan().reshape(kappa.shape)

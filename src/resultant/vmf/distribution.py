@@ -253,8 +253,7 @@ class HypersphericalUniform(VonMisesFisher):
     Its density is :math:`\Gamma(p/2)/(2\pi^{p/2})` everywhere.
 
     Args:
-        dim: Dimension >= 2.
-        batch_shape: Batch shape of the distribution.
+        dim, batch_shape: Dimension >= 2, and batch shape of the distribution.
         factory: ``dtype`` and ``device``, as for ``torch.empty``.
 
     Example:

@@ -22,8 +22,7 @@ def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) 
     (eq:score-integral).
 
     Args:
-        p: Dimension >= 2.
-        kappa: Concentration >= 0.
+        p, kappa: Dimension >= 2 and concentration >= 0.
 
     Returns:
         A tensor of the shape of ``kappa``.
@@ -41,8 +40,7 @@ def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) 
     r"""The mean resultant length :math:`A_p(\kappa) = R_{p/2-1}(\kappa)` of a vMF distribution.
 
     Args:
-        p: Dimension >= 2.
-        kappa: Concentration >= 0.
+        p, kappa: Dimension >= 2 and concentration >= 0.
 
     Returns:
         A tensor of the shape of ``kappa``, in [0, 1).
@@ -73,8 +71,7 @@ def concentration(
     the mean of the others, for that around the fitted direction, as a new vector sees it.
 
     Args:
-        p: Dimension >= 2.
-        R: Mean resultant length in [0, 1].
+        p, R: Dimension >= 2, and mean resultant length in [0, 1].
         estimator: ``"mle"``, ``"proco"``, ``"banerjee"``, ``"corrected"`` or ``"loo"``.
         n: Number of vectors >= 1 for ``"corrected"`` and ``"loo"``, which keep R for n = 1.
 
