@@ -17,8 +17,8 @@ from resultant._core.autograd import Function, is_plain
 from resultant.special.debye import LogDebye, Number, expansion, unshifted, unshifted_from
 from resultant.special.differences import anchor
 
-# Below this size a second thread costs more than it saves.
-GRAIN = 16384
+# Elements per thread; with fewer, starting a thread costs more than it saves.
+GRAIN = 1 << 17
 
 # Elements in a block of the kernel.
 BLOCK = {torch.float64: 16, torch.float32: 32}
