@@ -190,14 +190,5 @@ def require_within(
         require_in_range(name, a, low, high, rule=f"<= {high:g} in {dtype}")
 
 
-def require_from_zero(validate_args: bool | None, high: float, **named: Tensor) -> None:
-    """Raise unless values are in [0, high], where they are checked."""
-    if should_validate(validate_args, *named.values()):
-        rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
-        for name, a in named.items():
-            # Slightly below zero is accepted: a finite difference can be taken at x = 0.
-            require_in_range(name, a, -1e-4, high, rule=rule)
-
-
 class DivergedError(ValueError):
     """Values that are not finite, or a class without a temperature: this training run ends."""

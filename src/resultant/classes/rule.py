@@ -1,8 +1,7 @@
 r"""The rule by which classes are scored: temperature, realization, target gains and offset."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from resultant._core.validation import Number, finite_number
@@ -48,20 +47,16 @@ class Rule:
         object.__setattr__(self, "beta", require_target(self.beta, self.family))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Rule):
-            return NotImplemented
-        return all(_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return isinstance(other, Rule) and self._values() == other._values()
 
     def __hash__(self) -> int:
-        # Tensors are hashed by identity: equal ones are left to the comparison.
-        tau = None if isinstance(self.tau, Tensor) else self.tau
-        return hash((tau, self.realization, self.beta, self.family))
+        return hash(self._values())
 
-
-def _equal(a: object, b: object) -> bool:
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a.device == b.device and torch.equal(a, b)
-    return not isinstance(a, Tensor) and not isinstance(b, Tensor) and a == b
+    def _values(self) -> tuple[object, ...]:
+        values = vars(self).values()
+        return tuple(
+            (a.device, *a.flatten().tolist()) if isinstance(a, Tensor) else a for a in values
+        )
 
 
 def require_target(beta: float, family: str) -> float:

@@ -12,9 +12,10 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* On x86-64 with glibc a version per instruction set, chosen when the library is loaded. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define CLONES __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
+/* On x86-64 with glibc a version per level of instructions, chosen when the library is loaded; older
+   compilers know no levels. */
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12
+#define CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define CLONES
 #endif

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.validation import Number, as_dtype
+from resultant._core.validation import Number
+from resultant.special.bessel import evaluate
 from resultant.special.ratio import ratio, ratio_integral, ratio_inverse
 
 # Estimators that need only the mean length, and those that need the number of vectors too.
@@ -31,9 +32,12 @@ def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) 
         >>> round(float(log_normalizer(3, 2.0)), 6)  # log(4 pi sinh(x)/x) at x = 2
         3.126244
     """
-    p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
-    value = log_area(p) + ratio_integral(p / 2 - 1, kappa.new_zeros(()), kappa)
-    return as_dtype(value, dtype)
+    p = validation.dimension(p)
+
+    def log_area_and_integral(nu: float, kappa: Tensor) -> Tensor:
+        return log_area(p) + ratio_integral(nu, kappa.new_zeros(()), kappa)
+
+    return evaluate(log_area_and_integral, p / 2 - 1, validate_args, kappa=kappa)
 
 
 def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) -> Tensor:
@@ -49,8 +53,7 @@ def mean_resultant(p: int, kappa: Number, *, validate_args: bool | None = None) 
         >>> round(float(mean_resultant(3, 2.0)), 6)  # coth(x) - 1/x at x = 2
         0.537315
     """
-    p, kappa, dtype = _arguments(p, validate_args, math.inf, kappa=kappa)
-    return as_dtype(ratio(p / 2 - 1, kappa), dtype)
+    return evaluate(ratio, validation.dimension(p) / 2 - 1, validate_args, kappa=kappa)
 
 
 def concentration(
@@ -86,15 +89,17 @@ def concentration(
         >>> round(float(concentration(10_000, 0.0224, "corrected", n=2000)), 1)
         13.3
     """
-    p, R, dtype = _arguments(p, validate_args, 1.0, R=R)
     require_estimator(estimator)
     if estimator in OF_SAMPLE and n is None:
         raise ValueError(f"expected n, the number of vectors, for {estimator!r}, got None")
-    if n is not None:
-        n = torch.as_tensor(n, dtype=R.dtype, device=R.device)
-        if validation.should_validate(validate_args, n):
-            validation.require_in_range("n", n, 1.0, rule=">= 1 and finite")
-    return as_dtype(concentration_at(p, R, estimator, n), dtype)
+    if n is not None and validation.should_validate(validate_args, n):
+        validation.require_in_range("n", n, 1.0, rule=">= 1 and finite")
+
+    def estimate(nu: float, R: Tensor) -> Tensor:
+        number = None if n is None else torch.as_tensor(n, dtype=R.dtype, device=R.device)
+        return concentration_at(p, R, estimator, number)
+
+    return evaluate(estimate, validation.dimension(p) / 2 - 1, validate_args, 1.0, R=R)
 
 
 def require_estimator(estimator: str, among: tuple[str, ...] = ESTIMATORS) -> None:
@@ -136,12 +141,3 @@ def unbiased_square(R: Tensor, n: Tensor) -> Tensor:
 def log_area(p: int) -> float:
     """The logarithm of the area of the unit sphere in dimension p."""
     return math.log(2) + p / 2 * math.log(math.pi) - math.lgamma(p / 2)
-
-
-def _arguments(
-    p: int, validate: bool | None, high: float, **named: Number
-) -> tuple[int, Tensor, torch.dtype]:
-    (x,), dtype = validation.tensors(**named)
-    p = validation.dimension(p, x.dtype)
-    validation.require_from_zero(validate, high, **dict.fromkeys(named, x))
-    return p, x, dtype
