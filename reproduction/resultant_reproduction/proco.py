@@ -200,7 +200,7 @@ def imbalance_of(count: Tensor) -> float | None:
 
 
 def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoCheckpoint:
-    """Write a checkpoint of the authors in the format of `checkpoints.save_run`, and return it.
+    """Write a checkpoint of the authors in the format of `JobCheckpoint.save_runs`, and return it.
     Banks are ``bank.old`` and ``bank.new`` [C, p + 1], settings those of the matching preset."""
     read, where = read_proco_checkpoint(path), os.fspath(path)
     facts, num_classes = read.facts, read.num_classes

@@ -13,7 +13,7 @@ from PIL.Image import Image
 from torch import Tensor, nn
 
 from resultant._core.tensor_files import load_tensors, load_torch
-from resultant._core.text import one_line
+from resultant._core.text import listed, one_line
 from resultant.features.rows import reading
 from resultant.images.vision import vision_module
 from resultant.networks.stacked_resnet import Outputs
@@ -157,8 +157,7 @@ def load_encoder(encoder: nn.Module, path: str, architecture: str, classifier: s
     missing = sorted(name for name in needed if prefix + name not in tensors)
     rule = f"expected the weights of {architecture} in {path}"
     if missing:
-        more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
-        raise ValueError(f"{rule}, got none for {prefix}{missing[0]}{more}")
+        raise ValueError(f"{rule}, got none for {prefix}{listed(missing, 1)}")
     heads = tuple(f"{prefix}{name}." for name in ("fc", "head", "classifier", classifier) if name)
     for name, a in tensors.items():
         own = name.startswith(prefix) and not name.startswith(heads)

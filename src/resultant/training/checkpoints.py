@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,46 +28,53 @@ STORED = {"epoch": int, "seconds": float, "beside": int}
 
 
 class JobCheckpoint:
-    """The checkpoint of a job: read at the start, written by the first process when it is due."""
+    """The checkpoint of a job, with its epochs and their seconds: loaded in all processes at the
+    start, if there is one, and written by the first process when it is due."""
 
     def __init__(self, job: Job, stacks: list[Stack]) -> None:
-        self.job, self.stacks = job, stacks
-        self.identity = {**job.identity, "images": stacks[0].batches.digest}
-        self.concurrent_jobs, self.saved_at = 0, 0.0
-
-    def resume(self) -> tuple[int, float]:
-        """Load the checkpoint, if any, in all processes; return the epochs done, their seconds."""
+        self.job, self.stacks, self.path = job, stacks, job.out / CHECKPOINT
+        # A checkpoint with other values belongs to another job.
+        identity = {name: asdict(job)[name] for name in ("config", "runs", "stack")}
+        identity["images"] = stacks[0].batches.digest
+        self.facts = {**identity, "class_names": list(job.class_names)}
         done: list[Any] = [0, 0.0, 0]
-        path = self.job.out / CHECKPOINT
-        if distributed.rank() == 0 and path.exists():
-            done = _load(path, self.identity, self.stacks)
-        shared = torch.tensor(done, dtype=torch.float64, device=self.stacks[0].device)
-        tensors = (a for stack in self.stacks for a in stack.tensors().values())
-        distributed.broadcast_from_rank0(shared, *tensors)
-        epoch, self.saved_at, concurrent = shared.tolist()
-        self.concurrent_jobs = int(concurrent)
-        if epoch < self.job.config.epochs:
-            self.concurrent_jobs = max(self.concurrent_jobs, self.job.concurrent_jobs)
-        return int(epoch), self.saved_at
+        if distributed.rank() == 0 and self.path.exists():
+            done = _load(self.path, identity, stacks)
+        shared = torch.tensor(done, dtype=torch.float64, device=stacks[0].device)
+        distributed.broadcast_from_rank0(shared, *self.tensors().values())
+        epoch, self.seconds, concurrent = shared.tolist()
+        self.epoch, self.concurrent_jobs = int(epoch), int(concurrent)
+        if self.epoch < job.config.epochs:
+            self.concurrent_jobs = max(self.concurrent_jobs, job.concurrent_jobs)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state of all stacks by name."""
+        parts = enumerate(stack.tensors() for stack in self.stacks)
+        return {f"{i}.{name}": a for i, part in parts for name, a in part.items()}
 
     def save_if_due(self, epoch: int, seconds: float, required: bool = False) -> bool:
         """Write the checkpoint if it is due; return True if this process has written it."""
         due = required or epoch == self.job.config.epochs or epoch % self.job.checkpoint_every == 0
-        due = due or seconds - self.saved_at > UNSAVED_SECONDS
+        due = due or seconds - self.seconds > UNSAVED_SECONDS
         if not due or distributed.rank() > 0:
             return False
-        parts = enumerate(stack.tensors() for stack in self.stacks)
-        tensors = {f"{i}.{name}": a for i, part in parts for name, a in part.items()}
+        tensors = self.tensors()
         for name, a in tensors.items():
             # The last step may have diverged after a finite loss.
             if not a.isfinite().all():
                 rule = f"expected finite values ({LOWER})"
                 raise DivergedError(f"{rule}, got others in {name} after epoch {epoch}")
         done = dict(zip(STORED, (epoch, seconds, self.concurrent_jobs), strict=True))
-        facts = {**self.identity, **done, "class_names": list(self.job.class_names)}
-        tensor_files.save(self.job.out / CHECKPOINT, tensors, facts)
-        self.saved_at = seconds
+        tensor_files.save(self.path, tensors, self.facts | done)
+        self.epoch, self.seconds = epoch, seconds
         return True
+
+    def save_runs(self) -> None:
+        """Write a file for each run, as `one_run` selects the run from the checkpoint."""
+        tensors = self.tensors()
+        for run in self.job.runs:
+            path = self.job.out / f"{run.name}.safetensors"
+            tensor_files.save(path, *one_run(tensors, self.facts, run.name, str(self.path)))
 
 
 def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> list[Any]:
@@ -99,23 +105,11 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> list[Any
     return done
 
 
-def save_run(path: Path, stack: Stack, index: int, class_names: Sequence[str] = ()) -> None:
-    """Write one run of a stack: its network, and its banks as ``bank.old`` and ``bank.new``."""
-    weights = stack.network.state_dict()
-    if isinstance(stack.network, StackedResNet32):
-        weights = {name: a[index] for name, a in weights.items()}
-    bank = stack.proco.bank
-    banks = {f"bank.{name}": bank.sums(bank=name)[index] for name in ("old", "new")}
-    run = asdict(stack.runs[index])
-    facts = {"config": asdict(stack.config), "run": run, "num_classes": bank.per_run}
-    facts["class_names"] = list(class_names)
-    tensor_files.save(path, weights | banks, facts)
-
-
 def one_run(
     tensors: dict[str, Tensor], facts: dict[str, Any], name: str | None, location: str
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Select one run of a job's checkpoint by its name, None for the only one, as `save_run`."""
+    """Select one run of a job's checkpoint by its name, None for the only one: the network, and the
+    banks as ``bank.old`` and ``bank.new``."""
     runs = {Run(**run).name: run for run in facts["runs"]}
     names = list(runs)
     name = names[0] if name is None and len(names) == 1 else name

@@ -61,8 +61,7 @@ def train_cifar(
     hooks: list[Hook] = [GradientErrors(images, labels, job.gradient_epochs, diagnostic)]
     if config.objective == "joint":
         views = partial(cifar_views, data.test_images.to(device), dtype)
-        test = HeldOutTest(views, data.test_labels, counts, job.test_every, config.epochs)
-        hooks.insert(0, test)
+        hooks.insert(0, HeldOutTest(views, data.test_labels, counts, job.test_every))
     # Streams and graphs belong to the current device.
     with device_of(images):
         return train(job, stacks, hooks, on_progress, on_step)

@@ -287,10 +287,8 @@ class ProbeConfig:
 
 def _is_number(value: object) -> TypeGuard[float]:
     """Return True for a finite int or float, False for a bool."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
     # math.isfinite fails for integers beyond all floats.
-    return abs(value) < math.inf
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
 
 
 def _images(dataset: Dataset, rate: float, decay: float, **changes: Any) -> TrainConfig:

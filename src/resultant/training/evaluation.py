@@ -5,7 +5,6 @@ the learning rate of the probes and one frozen rule."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -15,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from resultant._core import distributed
 from resultant._core.device import versions
 from resultant._core.memory import DEVICE_BYTES, rows_per_chunk
 from resultant.classes.realization import class_scores, realize
@@ -23,7 +21,7 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.images.cifar import Cifar
-from resultant.images.source import ImageSource, ImageSplits, cores
+from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import open_store
 from resultant.networks.stacked_resnet import Outputs, StackedResNet32
 from resultant.networks.timm_encoder import EvaluationView
@@ -95,10 +93,8 @@ def network_features(
 
     def stored(source: ImageSource) -> SplitFeatures:
         """Compute features of images that are decoded already, in the store of the training."""
-        store, own = batches.store, source is batches.source
-        if not own:
-            store = open_store(source, store.folder.parent, view.short_side, workers=workers)
-        place = batches.placement if own else None
+        store = open_store(source, batches.store.folder.parent, view.short_side, workers)
+        place = batches.placement if source is batches.source else None
         views = StoredViews(store, view, config.channels, torch.float32, device, place)
         return _features(stacks, views, torch.from_numpy(source.labels))
 
@@ -109,8 +105,6 @@ def network_features(
     if data.balanced is None:
         return Features(stored(data.train), test, val, None)
     # The subset is computed once, with the others, which no store holds.
-    if distributed.distributed() and workers is None:
-        workers = max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     views = partial(source_views, data.balanced, view, config.channels, device, workers)
     balanced = _features(stacks, views, torch.from_numpy(data.balanced.labels))
     train = balanced.rows(torch.from_numpy(data.train.positions_in(data.balanced)))
@@ -129,13 +123,11 @@ def _features(stacks: Sequence[Stack], views: Views, labels: Tensor) -> SplitFea
         encoder, projection, *classes = inference.shared_outputs(*options)
         if main_encoder(stack.config.dataset) == "unit":
             encoder = F.normalize(encoder, dim=-1)
-        for space, x in zip(SPACES, (encoder, projection), strict=True):
-            spaces[space] += x.transpose(0, 1).contiguous()
+        for space, features in zip(SPACES, (encoder, projection), strict=True):
+            for run, x in zip(stack.runs, features.transpose(0, 1).contiguous(), strict=True):
+                require_finite(x, run, "after training")
+                spaces[space].append(x)
         predictions += [a for c in classes for a in c.T]
-    runs = [run for stack in stacks for run in stack.runs]
-    for space in SPACES:
-        for run, x in zip(runs, spaces[space], strict=True):
-            require_finite(x, run, "after training")
     return SplitFeatures(spaces, labels.to(stacks[0].device), predictions)
 
 
@@ -254,15 +246,12 @@ def frozen_predictions(
     statistics.update(x, y)
     pieces = queries.split(rows_per_chunk(num_classes * queries.element_size(), DEVICE_BYTES))
 
-    def predict(state: ClassState, realization: str) -> Tensor:
-        scores = (class_scores(z, state, FROZEN_TEMPERATURE, realization) for z in pieces)
+    def predict(state: ClassState, rule: str) -> Tensor:
+        scores = (class_scores(z, state, FROZEN_TEMPERATURE, rule) for z in pieces)
         return torch.cat([a.argmax(-1) for a in scores])
 
-    states = {estimator: statistics.state(estimator) for estimator in FROZEN_FITS}
-    return {
-        name: {rule: predict(state, rule) for rule in REALIZATIONS}
-        for name, state in states.items()
-    }
+    states = {fit: statistics.state(fit) for fit in FROZEN_FITS}
+    return {fit: {rule: predict(a, rule) for rule in REALIZATIONS} for fit, a in states.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,11 +261,10 @@ class HeldOutTest:
     views: Views
     labels: Tensor  # [n]
     counts: Tensor  # training images per class [C], for the shot groups of `accuracies`
-    every: int  # epochs between tests
-    last: int  # epoch that is tested in any case
+    every: int  # epochs between tests; the last epoch is tested in any case
 
     def __call__(self, epoch: int, stacks: Sequence[Stack], rows: Rows) -> None:
-        if epoch != self.last and epoch % self.every:
+        if epoch != stacks[0].config.epochs and epoch % self.every:
             return
 
         def classes(outputs: Outputs) -> list[Tensor]:

@@ -26,12 +26,9 @@ from resultant.training.stack import Stack
 
 def resolved(config: TrainConfig) -> TrainConfig:
     """Return the settings with the image size and channels of the timm model, where not set."""
-    own_channels = config.pretrained or config.weights or config.dataset not in RECIPE_CHANNELS
-    if config.size and (not own_channels or None not in (config.mean, config.std)):
-        return config
     model = model_settings(config.architecture)
     changes: dict[str, Any] = {"size": config.size or model.size}
-    if own_channels:
+    if config.pretrained or config.weights or config.dataset not in RECIPE_CHANNELS:
         changes |= {"mean": config.mean or model.mean, "std": config.std or model.std}
     return replace(config, **changes)
 
@@ -119,8 +116,7 @@ def train_images(
         options = view, config.channels, dtype, device
         stored = cache(lambda: StoredViews(stores()[held_out], *options))
         labels = torch.from_numpy(held_out.labels)
-        when = job.test_every, config.epochs
-        hooks.append(HeldOutTest(lambda rows: stored()(rows), labels, data.counts, *when))
+        hooks.append(HeldOutTest(lambda rows: stored()(rows), labels, data.counts, job.test_every))
     try:
         with device_of(stack.total):
             return train(job, [stack], hooks, on_progress, on_step)

@@ -1,7 +1,7 @@
 """Outputs of networks on images without augmentation: one forward pass for every evaluation."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from itertools import islice
 
 import torch
@@ -38,12 +38,11 @@ def network_outputs(
     training = network.training
     network.eval()
     try:
-        with full_precision(device) if autocast is None else nullcontext():
-            for x in batches:
-                with nullcontext() if autocast is None else autocast():
-                    # Not the compiled network: an evaluation would compile it again.
-                    result = network.forward(x)
-                yield result
+        for x in batches:
+            with full_precision(device) if autocast is None else autocast():
+                # Not the compiled network: an evaluation would compile it again.
+                result = network.forward(x)
+            yield result
     finally:
         network.train(training)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +72,6 @@ class Job:
             raise ValueError("expected tensorboard: pip install tensorboard")
         # Runs of one seed read the same images and must be neighbours in a stack.
         object.__setattr__(self, "runs", tuple(sorted(self.runs, key=lambda run: run.seed)))
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """Settings that a checkpoint must share to be continued."""
-        return {name: asdict(self)[name] for name in ("config", "runs", "stack")}
 
     def on(self, device: torch.device) -> Job:
         """Return the job for a device: in float32 on all devices but GPUs."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.training.config import Run, TrainConfig
+from resultant.training.job import Job
 
 # Types of the entries of a line of metrics.jsonl, and the beginning of every line.
 KINDS = {"run": str, "epoch": int, "loss": float, "accuracy": float, "best_accuracy": float}
@@ -44,26 +44,23 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         try:
             values = parse_json(line)
             require_types(values, KINDS, "here")
-            valid = {"run", "epoch"} <= values.keys()
-        except ValueError:
-            values, valid = None, False
-        if valid:
-            rows.append(values)
-        elif number < len(lines) or not BEGINNING.startswith(line[: len(BEGINNING)]):
+            _ = values["run"], values["epoch"]
+        except (ValueError, KeyError):
+            if number == len(lines) and BEGINNING.startswith(line[: len(BEGINNING)]):
+                break
             rule = f"expected the metrics of a run and epoch, a JSON object, at {path}:{number}"
             got = line[:40].decode("utf-8", "backslashreplace")
             remedy = "restore the file, or start again in another folder"
-            raise ValueError(f"{rule}, got {got!r}; {remedy}")
+            raise ValueError(f"{rule}, got {got!r}; {remedy}") from None
+        rows.append(values)
     return rows
 
 
 class MetricsLog:
     """The file metrics.jsonl, written by the first process only, and the values for TensorBoard."""
 
-    def __init__(
-        self, config: TrainConfig, out: Path, first: int, tensorboard: bool = False
-    ) -> None:
-        self.config, self.path, self.first = config, out / "metrics.jsonl", first
+    def __init__(self, job: Job, first: int) -> None:
+        self.config, self.path = job.config, job.out / "metrics.jsonl"
         self.last: dict[str, dict[str, Any]] = {}
         self.writes = distributed.rank() == 0
         self.board: Any = None
@@ -72,27 +69,24 @@ class MetricsLog:
         kept = [values for values in read_metrics(self.path) if values["epoch"] <= first]
         self.last |= {values["run"]: values for values in kept}
         files.write_text(self.path, "".join(json.dumps(values) + "\n" for values in kept))
-        if tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
-
-            # Values after the checkpoint are removed here too.
-            self.board = SummaryWriter(out, purge_step=first + 1)
-
-    def require_past(self, runs: Sequence[Run], gradient_epochs: Sequence[int]) -> None:
-        """Raise unless the file holds the values that are requested of epochs already trained."""
-        past = [epoch for epoch in gradient_epochs if epoch <= self.first]
-        ended = [self.first] if self.first == self.config.epochs else []
-        rows = read_metrics(self.path) if self.writes else []
+        # Values of epochs that are already trained cannot be computed any more.
+        past = [epoch for epoch in job.gradient_epochs if epoch <= first]
+        ended = [first] if first == job.config.epochs else []
         for name, epochs, remedy in (
             ("gradient_error", past, "request later epochs"),
             ("loss", ended, "restore the file"),
         ):
-            logged = {(row["run"], row["epoch"]) for row in rows if name in row}
-            lacking = [str(e) for e in epochs if any((run.name, e) not in logged for run in runs)]
-            if lacking and self.writes:
-                rule = f"expected {name} of all runs after epoch {', '.join(lacking)}"
+            logged = {(row["run"], row["epoch"]) for row in kept if name in row}
+            lacking = [e for e in epochs if any((run.name, e) not in logged for run in job.runs)]
+            if lacking:
+                rule = f"expected {name} of all runs after epoch {', '.join(map(str, lacking))}"
                 rule += f" in {self.path}, got a job that has passed it without"
                 raise ValueError(f"{rule}; {remedy}, or start again in another folder")
+        if job.tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            # Values after the checkpoint are removed here too.
+            self.board = SummaryWriter(job.out, purge_step=first + 1)
 
     def write(self, epoch: int, rows: list[dict[str, Any]]) -> None:
         """Write the rows of an epoch, one per run, with the gains of its classes."""
@@ -114,8 +108,7 @@ class MetricsLog:
                 for name, value in values.items():
                     if isinstance(value, float):
                         self.board.add_scalar(f"{name}/{run.name}", value, epoch + 1)
-        if self.board is not None:
-            self.board.flush()
+                self.board.flush()
         with self.path.open("a") as file:
             file.write("".join(lines))
             file.flush()

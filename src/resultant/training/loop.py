@@ -14,7 +14,7 @@ import torch
 from resultant._core import distributed, termination
 from resultant._core.files import lock_folder
 from resultant._core.validation import DivergedError
-from resultant.training.checkpoints import JobCheckpoint, save_run
+from resultant.training.checkpoints import JobCheckpoint
 from resultant.training.evaluation import Hook, Rows
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import MetricsLog
@@ -40,9 +40,8 @@ def train(
     """
     with lock_folder(job.out, distributed.rank()):
         checkpoint = JobCheckpoint(job, stacks)
-        first, earlier = checkpoint.resume()
-        log = MetricsLog(job.config, job.out, first, job.tensorboard)
-        log.require_past(job.runs, job.gradient_epochs)
+        first, earlier = checkpoint.epoch, checkpoint.seconds
+        log = MetricsLog(job, first)
         if on_progress is not None and first:
             on_progress(Progress(0, job.config.epochs - first, 0.0, 0.0, before=first))
         seconds = earlier
@@ -51,11 +50,9 @@ def train(
                 stack.batches.open()
             with termination.deferred():
                 seconds = _train_epochs(stacks, hooks, checkpoint, log, on_progress, on_step)
-        trained = Trained(job, stacks, log.last, seconds, earlier, checkpoint.concurrent_jobs)
         if distributed.rank() == 0:
-            for run, stack, index in trained.networks():
-                save_run(job.out / f"{run.name}.safetensors", stack, index, job.class_names)
-        return trained
+            checkpoint.save_runs()
+        return Trained(job, stacks, log.last, seconds, earlier, checkpoint.concurrent_jobs)
 
 
 def _train_epochs(
@@ -67,7 +64,7 @@ def _train_epochs(
     on_step: OnStep,
 ) -> float:
     """Train the epochs that are left; return the seconds of all epochs, earlier ones included."""
-    config, first, earlier = log.config, log.first, checkpoint.saved_at
+    config, first, earlier = checkpoint.job.config, checkpoint.epoch, checkpoint.seconds
     epochs, steps, cuda = config.epochs, stacks[0].batches.steps, stacks[0].device.type == "cuda"
     views = sum(steps * len(stack.runs) for stack in stacks) * config.batch_size * config.views
     if cuda:

@@ -164,12 +164,10 @@ def _require_features(name: str, values: Tensor | Sequence[Tensor]) -> list[Tens
         part = f"expected {name}[{i}]"
         if not isinstance(a, Tensor) or a.dim() != 2 or not a.numel():
             raise ValueError(f"{part} [n, d] of one row or more, got {shape_of(a)}")
-        for fact, got, expected in (
-            ("rows", len(a), len(features[0])),
-            ("device", a.device, features[0].device),
-        ):
-            if got != expected:
-                raise ValueError(f"{part} of {fact} {expected}, got {got}")
+        if len(a) != (rows := len(features[0])):
+            raise ValueError(f"{part} of rows {rows}, got {len(a)}")
+        if a.device != (device := features[0].device):
+            raise ValueError(f"{part} of device {device}, got {a.device}")
         if a.dtype not in COMPUTE_DTYPE:
             raise ValueError(f"{part} of a floating dtype, got {a.dtype}")
         # The extremes take no memory, and NaN propagates to them.

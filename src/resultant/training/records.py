@@ -1,8 +1,7 @@
 """Records of training runs: one JSON object per line and run."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from resultant.training.config import WITHOUT_BETA, Run, TrainConfig
 # Settings that change the training by rounding only.
 IGNORED = ("precision", "fuse")
 
-DEFAULTS = {f.name: f.default for f in fields(TrainConfig)}
-FLOATS = tuple(f.name for f in fields(TrainConfig) if "float" in str(f.type))
+DEFAULTS = vars(TrainConfig())
 
 # Types of the entries that are used without a further check.
 KINDS = {
@@ -37,9 +35,7 @@ def identity(config: TrainConfig | Mapping[str, Any], realization: str, beta: fl
     values = vars(config) if isinstance(config, TrainConfig) else config
     settings = {name: values.get(name, default) for name, default in DEFAULTS.items()}
     # An imbalance of 100 equals one of 100.0.
-    for name in FLOATS:
-        if type(settings[name]) is int:
-            settings[name] = float(settings[name])
+    settings = {name: float(a) if type(a) is int else a for name, a in settings.items()}
     for name in IGNORED:
         del settings[name]
     if realization in WITHOUT_BETA:
@@ -91,22 +87,19 @@ def require_values(record: Record, where: str) -> None:
         Run(record["realization"], record["beta"], record["seed"])
     except ValueError as error:
         raise ValueError(f"{error} {where}") from None
-    for path, value in _accuracies(record):
-        # Neither NaN nor True.
-        if type(value) not in (int, float) or not 0 <= value <= 1:
-            raise ValueError(f"expected {path} in [0, 1] {where}, got {value!r}")
+    _require_fractions(record, where)
 
 
-def _accuracies(
-    part: Mapping[str, Any], path: str = "", inside: bool = False
-) -> Iterator[tuple[str, Any]]:
-    """Yield the accuracies of a record and their paths, without those that are unknown, None."""
+def _require_fractions(part: Record, where: str, path: str = "", inside: bool = False) -> None:
     for name, value in part.items():
         accuracy = inside or name in ACCURACIES
         if isinstance(value, dict):
-            yield from _accuracies(value, f"{path}{name}.", accuracy)
-        elif accuracy and value is not None and name != CHOSEN_RATE:
-            yield f"{path}{name}", value
+            _require_fractions(value, where, f"{path}{name}.", accuracy)
+            continue
+        # None is unknown; neither NaN nor True is valid.
+        valid = value is None or (type(value) in (int, float) and 0 <= value <= 1)
+        if accuracy and name != CHOSEN_RATE and not valid:
+            raise ValueError(f"expected {path}{name} in [0, 1] {where}, got {value!r}")
 
 
 def same_training(a: Record, b: Record) -> bool:
