@@ -1,8 +1,6 @@
 """Features in AnnData files (.h5ad), read by h5py: X and obsm are features, obs has the labels."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,13 +50,6 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-@contextmanager
-def _opened(path: Path, name: str, shape: tuple[int, ...] | None = None) -> Iterator[Any]:
-    """Open a dataset or a group, or with a shape a sparse matrix."""
-    with reading(path, KIND), h5py.File(path, "r") as file:
-        yield file[name] if shape is None else _SparseRows(file[name], shape)
-
-
 def _vectors(path: Path, member: Any) -> AnyArray | None:
     """The rows of a dataset [N, d] of numbers or of a sparse matrix; None for anything else."""
     if isinstance(member, h5py.Dataset):
@@ -72,25 +63,27 @@ def _vectors(path: Path, member: Any) -> AnyArray | None:
         raise ValueError(f"a sparse matrix {shape} with {ends.shape} rows")
     require_content(shape[1] * data.dtype.itemsize, f"a row of {member.name!r}")
     dtype = torch_dtype(data.dtype)
-    return dtype and FileRows(partial(_opened, path, member.name, shape), shape, dtype)
+    return dtype and FileRows(partial(_part, path, member.name, shape), shape, dtype)
 
 
 def _numbers(path: Path, dataset: Any) -> AnyArray | None:
     dtype = torch_dtype(dataset.dtype) if dataset.dtype.kind in "fiub" else None
-    return dtype and FileRows(partial(_opened, path, str(dataset.name)), dataset.shape, dtype)
+    part = partial(_part, path, str(dataset.name), dataset.shape)
+    return dtype and FileRows(part, dataset.shape, dtype)
 
 
-class _SparseRows:
-    """Rows of a sparse matrix in compressed rows, made dense."""
-
-    def __init__(self, group: Any, shape: tuple[int, ...]) -> None:
-        self.group, self.shape, self.dtype = group, shape, group["data"].dtype
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        ends = self.group["indptr"][rows.start : rows.stop + 1].astype(np.int64)
-        values, columns = (self.group[name][ends[0] : ends[-1]] for name in ("data", "indices"))
-        shape = rows.stop - rows.start, self.shape[1]
-        matrix = scipy.sparse.csr_array((values, columns, ends - ends[0]), shape)
+def _part(path: Path, name: str, shape: tuple[int, ...], start: int, stop: int) -> np.ndarray:
+    """Read rows of a dataset, or those of a sparse matrix in compressed rows, made dense."""
+    with reading(path, KIND), h5py.File(path, "r") as file:
+        member: Any = file[name]
+        if isinstance(member, h5py.Dataset):
+            if member.shape != shape:
+                raise ValueError(f"an array {member.shape}, not {shape}; the file has changed")
+            return member[start:stop]
+        ends = member["indptr"][start : stop + 1].astype(np.int64)
+        values, columns = (member[n][ends[0] : ends[-1]] for n in ("data", "indices"))
+        size = stop - start, shape[1]
+        matrix = scipy.sparse.csr_array((values, columns, ends - ends[0]), size)
         matrix.check_format(full_check=True)
         return matrix.toarray()
 
@@ -112,7 +105,8 @@ def _column(path: Path, member: Any) -> AnyArray | None:
 
 def _words(path: Path, name: str) -> tuple[list[str], Tensor]:
     """Return the distinct strings or the categories of a column, and the index of each row [N]."""
-    with _opened(path, name) as member:
+    with reading(path, KIND), h5py.File(path, "r") as file:
+        member: Any = file[name]
         if isinstance(member, h5py.Dataset):
             words, codes = np.unique(_texts(member), return_inverse=True)
         else:

@@ -7,7 +7,6 @@ import struct
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -98,7 +97,7 @@ def _array(
     """Return the rows of an array; strings are read when they are needed, and objects never."""
     number = None if dtype.kind in "OVUS" else rows.torch_dtype(dtype)
     if number is not None:
-        return FileRows(lambda: nullcontext(load()), shape, number)
+        return FileRows(lambda start, stop: load()[start:stop], shape, number)
     words = (lambda: _distinct(load(), path)) if dtype.kind in "US" else None
     kind = "object, which is never unpickled" if dtype.kind == "O" else str(dtype)
     return NonNumericArray(shape, kind, words)

@@ -43,7 +43,6 @@ def match_rows(a: Tensor | None, b: Tensor | None) -> RowMatch:
     order = b.argsort()
     at = torch.searchsorted(b[order], a).clamp_max(len(b) - 1)
     rows = (b[order][at] == a).nonzero()[:, 0]
-    both = rows, order[at[rows]]
-    if not len(rows):
-        return RowMatch("different", none, none)
-    return RowMatch("reordered" if len(rows) == len(a) == len(b) else "overlap", *both)
+    kind = "overlap" if len(rows) else "different"
+    kind = "reordered" if len(rows) == len(a) == len(b) else kind
+    return RowMatch(kind, rows, order[at[rows]])

@@ -38,10 +38,8 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
     rows, notes = _Rows(store), []
     if store.label_files:
         notes.append(f"The labels are those of {listed(store.label_files)}.")
-    for split, index in _zero_rows(store).items() if drop_zeros else ():
-        number = counted(len(index), "row of zero vectors is", "rows of zero vectors are")
-        notes.append(f"{number} left out of {split}, the first of them row {int(index[0])}.")
-        rows.masks[split][index] = False
+    if drop_zeros:
+        notes += rows.drop_zeros()
     if len(store.splits) == 1:
         rows.require_classes(store.splits[0])
         rows.divide(store.splits[0])
@@ -111,6 +109,22 @@ class _Rows:
             rule = "expected two classes or more of two rows or more in"
             raise ValueError(f"{rule} {split}/labels of {self.whole.where}, got {got}")
 
+    def drop_zeros(self) -> list[str]:
+        """Leave out the rows with a zero vector; return notes."""
+        notes = []
+        for split, mask in self.masks.items():
+            for name in (n for n in self.whole.features if split_part(n) == split):
+                for rows, piece in self.whole.chunks(name, zero=True):
+                    mask[rows] &= (piece != 0).any(-1)
+            if not mask.any():
+                rule = f"expected {split} of {self.whole.where} not all zero"
+                raise ValueError(f"{rule}, got zero vectors")
+            zeros = (~mask).nonzero()[:, 0].tolist()
+            if zeros:
+                number = counted(len(zeros), "row of zero vectors is", "rows of zero vectors are")
+                notes.append(f"{number} left out of {split}, the first of them row {zeros[0]}.")
+        return notes
+
     def keep(self, classes: Tensor, rule: str) -> list[tuple[str, int]]:
         """Keep the rows of classes where ``classes`` [C] is True; return what splits have lost."""
         lost = []
@@ -162,21 +176,6 @@ class _Rows:
             arrays[f"{split}/labels"] = torch.searchsorted(classes, self.labels[split][mask])
         metadata = self.whole.metadata | {"num_classes": len(classes)}
         return FeatureStore(self.whole.where, arrays, metadata, called=called)
-
-
-def _zero_rows(store: FeatureStore) -> dict[str, Tensor]:
-    """Return the rows of each split that have a zero vector, for splits with such rows."""
-    zeros = {}
-    for split in store.splits:
-        empty = torch.zeros(store.shape(f"{split}/labels"), dtype=torch.bool)
-        for name in (n for n in store.features if split_part(n) == split):
-            for rows, piece in store.chunks(name, zero=True):
-                empty[rows] |= (piece == 0).all(-1)
-        if empty.all():
-            raise ValueError(f"expected {split} of {store.where} not all zero, got zero vectors")
-        if empty.any():
-            zeros[split] = empty.nonzero()[:, 0]
-    return zeros
 
 
 def _fitted_classes(rows: _Rows, test: str, names: list[str]) -> tuple[Tensor, list[str]]:

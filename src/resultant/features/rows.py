@@ -102,21 +102,20 @@ class TensorRows(Rows):
 
 
 class FileRows(Rows):
-    """Rows of an array in a file, ``opened`` at each reading: shards may be thousands."""
+    """Rows of an array in a file, which ``part`` opens at each reading: shards may be thousands."""
 
     def __init__(
-        self, opened: Callable[[], Any], shape: tuple[int, ...], dtype: torch.dtype
+        self, part: Callable[[int, int], np.ndarray], shape: tuple[int, ...], dtype: torch.dtype
     ) -> None:
-        self.opened, self.shape, self.dtype = opened, shape, dtype
+        self.part, self.shape, self.dtype = part, shape, dtype
 
     def read(self, start: int, stop: int) -> Tensor:
-        with self.opened() as array:
-            if tuple(array.shape) != self.shape:
-                got = f"{array.shape}; the file has changed"
-                raise ValueError(f"expected an array {self.shape}, got {got}")
-            # A copy in the byte order of this machine: maps may be of another, and unaligned.
-            part = np.array(array[start:stop], dtype=array.dtype.newbyteorder("="), order="C")
-            return torch.from_numpy(part).to(self.dtype)
+        part, shape = self.part(start, stop), (stop - start, *self.shape[1:])
+        if part.shape != shape:
+            raise ValueError(f"expected rows {shape}, got {part.shape}; the file has changed")
+        # A copy in the byte order of this machine: maps may be of another, and unaligned.
+        copy = np.array(part, dtype=part.dtype.newbyteorder("="), order="C")
+        return torch.from_numpy(copy).to(self.dtype)
 
 
 class ConcatRows(Rows):
@@ -157,8 +156,7 @@ class IndexedRows(Rows):
 
 @dataclass(frozen=True)
 class NonNumericArray:
-    """An array of strings or objects; ``read`` returns distinct strings and the index of each
-    row."""
+    """An array of strings or objects; ``read`` returns distinct strings, and an index per row."""
 
     shape: tuple[int, ...]
     kind: str
@@ -199,20 +197,22 @@ class FileError(ValueError):
 
 
 @contextmanager
-def reading(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Turn all errors over a file or URL, and libraries raise almost any, into a `FileError`."""
+def reading(
+    path: str | os.PathLike[str], kind: str, refusal: type[ValueError] = FileError
+) -> Iterator[None]:
+    """Turn all errors over a file or URL, and libraries raise almost any, into ``refusal``."""
     rule = f"expected {os.fspath(path)} to be {kind}"
     try:
         if "://" not in os.fspath(path):
             require_input_file(path)
         yield
-    except FileError:
+    except refusal:
         raise
     except FileNotFoundError:
-        raise FileError(f"{rule}, got no such file") from None
+        raise refusal(f"{rule}, got no such file") from None
     except Exception as error:
         text = one_line(error) or type(error).__name__
-        raise FileError(f"{rule}, got: {text}") from None
+        raise refusal(f"{rule}, got: {text}") from None
 
 
 class ZeroVectorsError(ValueError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,8 +103,7 @@ class FeatureStore:
         return self.rows(name)[:]
 
     def vectors(self, name: str) -> Tensor | Rows:
-        """Return features to be indexed as arrays; large ones, of 1/8 of the memory, stay on
-        disk."""
+        """Return features to be indexed as arrays; beyond 1/8 of the memory they stay on disk."""
         rows = self.rows(name)
         if not isinstance(rows, TensorRows) and rows.nbytes <= total_memory() // 8:
             rows = self._arrays[name] = TensorRows(self[name], rows)
@@ -113,11 +111,10 @@ class FeatureStore:
 
     def rows(self, name: str) -> Rows:
         """The rows of an array, read on demand."""
-        try:
-            return self._arrays[name]
-        except KeyError:
+        if name not in self._arrays:
             names = ", ".join(self._arrays)
-            raise KeyError(f"expected one of {names} in {self.where}, got {name!r}") from None
+            raise KeyError(f"expected one of {names} in {self.where}, got {name!r}")
+        return self._arrays[name]
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of an array; nothing is read."""
@@ -211,10 +208,10 @@ def write_store(
             raise ValueError(f"expected {name} of {path} to be numbers, got {got}") from None
     store = FeatureStore(str(path), tensors, metadata)
     store.check()
-    whole = {name: store[name].contiguous() for name in store}
-    # safetensors refuses tensors that share memory.
-    shared = Counter(a.untyped_storage().data_ptr() for a in whole.values())
-    for name, array in whole.items():
-        if shared[array.untyped_storage().data_ptr()] > 1:
-            whole[name] = array.clone()
+    whole: dict[str, Tensor] = {}
+    for name in store:
+        array = store[name].contiguous()
+        memories = {a.untyped_storage().data_ptr() for a in whole.values()}
+        # safetensors refuses tensors that share memory.
+        whole[name] = array.clone() if array.untyped_storage().data_ptr() in memories else array
     write_tensors(path, whole, {"format": FORMAT, "metadata": json.dumps(metadata)})

@@ -7,7 +7,7 @@ Vectors are list columns, or several columns of numbers with numbers in their na
 import re
 from bisect import bisect_right
 from collections import Counter
-from contextlib import nullcontext
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ class Table:
         if self.whole is not None:
             return self.whole.select(columns)
         with open_parquet(self.path) as file:
-            _require_sizes(file, [part], columns)
+            require_sizes(file, [part], columns, ", ".join(columns[:3]))
             return file.read_row_group(part, columns)
 
     def first(self, name: str) -> Any:
@@ -108,7 +108,7 @@ class Table:
             else:
                 text = [name] if is_text(self.schema.field(name).type) else []
                 with open_parquet(self.path, text) as file:
-                    _require_sizes(file, range(file.num_row_groups), (name,))
+                    require_sizes(file, range(file.num_row_groups), (name,), name)
                     column = file.read([name]).column(name)
             refuse_null(column, name, 0)
             return column
@@ -122,8 +122,8 @@ class Table:
         if not is_number(value) and not t.is_boolean(value):
             return NonNumericArray(shape, str(kind))
 
-        def numbers() -> Any:
-            return nullcontext(self.column(field.name).cast(value).to_numpy())
+        def numbers(start: int, stop: int) -> np.ndarray:
+            return self.column(field.name).cast(value).to_numpy()[start:stop]
 
         return FileRows(numbers, shape, _torch_dtype(value))
 
@@ -166,11 +166,10 @@ class TableRows(Rows):
         return pieces[-1] if len(pieces) < 3 else torch.cat(pieces)
 
     def _wide(self, piece: pa.Table, top: int) -> Tensor:
-        values = torch.empty((len(piece), len(self.columns)), dtype=self.dtype)
-        for k, name in enumerate(self.columns):
+        for name in self.columns:
             refuse_null(piece.column(name), name, top)
-            values.numpy()[:, k] = piece.column(name).to_numpy()
-        return values
+        values = np.column_stack([piece.column(name).to_numpy() for name in self.columns])
+        return torch.from_numpy(values).to(self.dtype)
 
     def _lists(self, piece: pa.Table, top: int) -> Tensor:
         column, width = piece.column(0).combine_chunks(), self.shape[1]
@@ -206,8 +205,8 @@ def open_parquet(path: Path | str, dictionaries: list[str] | None = None) -> Any
     return pq.ParquetFile(path, read_dictionary=dictionaries, buffer_size=1 << 20)
 
 
-def _require_sizes(file: Any, groups: Any, columns: tuple[str, ...]) -> None:
-    """Raise a ValueError if columns of row groups declare more bytes than fit."""
+def require_sizes(file: Any, groups: Iterable[int], columns: Sequence[str], what: str) -> None:
+    """Raise a ValueError if columns of row groups, which are ``what``, declare too many bytes."""
     size, wanted = 0, set(columns)
     for group in map(file.metadata.row_group, groups):
         for column in map(group.column, range(group.num_columns)):
@@ -215,7 +214,7 @@ def _require_sizes(file: Any, groups: Any, columns: tuple[str, ...]) -> None:
             if any(".".join(path[: k + 1]) in wanted for k in range(len(path))):
                 # Few bytes may stand for many numbers.
                 size += max(column.total_uncompressed_size, 8 * column.num_values)
-    require_content(size, ", ".join(columns[:3]))
+    require_content(size, what)
 
 
 def _map_arrow(path: Path) -> pa.Table:
@@ -342,5 +341,4 @@ def is_vector(kind: Any) -> bool:
 def is_text(kind: Any) -> bool:
     """Return True for strings, and dictionaries of strings."""
     kind = kind.value_type if t.is_dictionary(kind) else kind
-    view = getattr(t, "is_string_view", lambda _: False)
-    return t.is_string(kind) or t.is_large_string(kind) or view(kind)
+    return t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind)

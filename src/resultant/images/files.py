@@ -12,7 +12,7 @@ import numpy as np
 
 from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
-from resultant.features.rows import FileError, reading
+from resultant.features.rows import reading
 from resultant.images.decode import SUFFIXES, ImageError
 from resultant.images.source import LabelledImages, in_threads
 
@@ -38,11 +38,8 @@ class FileImages:
         return len(self.paths)
 
     def __getitem__(self, index: int) -> bytes:
-        try:
-            with reading(self.name(index), "an image"):
-                return read_bytes(self.paths[index])
-        except FileError as error:
-            raise ImageError(str(error)) from None
+        with reading(self.name(index), "an image", ImageError):
+            return read_bytes(self.paths[index])
 
     def name(self, index: int) -> str:
         line = "" if self.lines is None else f" ({self.origin}:{self.lines[index]})"
@@ -72,16 +69,19 @@ def file_status(paths: Sequence[str]) -> np.ndarray:
 
 def read_folder(root: Path) -> LabelledImages:
     """Find the images ``root/CLASS/**``, in sorted order, labelled by the names of the folders."""
-    folders = (entry.name for entry in os.scandir(root) if entry.is_dir())
-    classes = sorted(name for name in folders if not name.startswith((".", "__")))
+    below = (entry.name for entry in os.scandir(root) if entry.is_dir())
+    classes = sorted(name for name in below if not name.startswith((".", "__")))
     if not classes:
         rule = f"expected a folder of images per class in {root}"
         loose = [name for name in sorted(os.listdir(root)) if _is_image(name)]
         raise ValueError(f"{rule}, got {listed(loose, 3) or 'none'}")
     paths, labels = [], []
     for name in classes:
-        files = sorted(_images(os.path.join(root, name)))
-        paths += files
+        files = []
+        for parent, folders, names in os.walk(os.path.join(root, name)):
+            folders[:] = [folder for folder in folders if not folder.startswith(".")]
+            files += [os.path.join(parent, file) for file in names if _is_image(file)]
+        paths += sorted(files)
         labels += [name] * len(files)
     if not paths:
         raise ValueError(f"expected images in the class folders of {root}, got none")
@@ -90,12 +90,6 @@ def read_folder(root: Path) -> LabelledImages:
 
 def _is_image(name: str) -> bool:
     return name.lower().endswith(SUFFIXES) and not name.startswith(".")
-
-
-def _images(folder: str) -> Iterator[str]:
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (os.path.join(parent, name) for name in names if _is_image(name))
 
 
 def read_list(

@@ -24,8 +24,6 @@ class IndexableImages:
     def __getitem__(self, index: int) -> Any:
         try:
             return _parts(self.dataset[index], self.keys)[0]
-        except ImageError:
-            raise
         except Exception as error:
             # The dataset decodes in its own way, with errors of its own.
             why = f"{type(error).__name__}: {one_line(error)}"

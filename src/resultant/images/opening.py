@@ -9,11 +9,9 @@ import glob
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from resultant._core.arrays import held_out_rows
@@ -98,34 +96,34 @@ def open_images(
     splits = ImageSplits(**sources, skipped=(*skipped, *left_out))
     if len(raw) == 1:
         # Two images of a class stay.
-        test = held_out_rows(torch.from_numpy(splits.train.labels), held_out, split_seed).numpy()
-        parts = (splits.train.select(np.flatnonzero(mask)) for mask in (~test, test))
-        splits = replace(splits, **dict(zip(("train", "test"), parts, strict=True)))
+        test = held_out_rows(torch.from_numpy(splits.train.labels), held_out, split_seed)
+        train = splits.train
+        splits = replace(splits, train=train.select(~test), test=train.select(test))
     return without_broken(splits, workers) if skip_broken else splits
 
 
 def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, LabelledImages]:
-    parquet = partial(read_parquet, image_column=image_column, label_column=label_column)
     if not data.is_dir():
         files = [Path(name) for name in sorted(glob.glob(str(data), recursive=True))]
         if not files:
             rule = "expected a folder of images, Parquet files or a pattern of them"
             raise ValueError(f"{rule}, got nothing at {data}")
-        return {name: parquet(paths) for name, paths in _by_split(files, data.parent).items()}
-    folders = {p.name.lower(): p for p in sorted(data.iterdir()) if p.is_dir()}
-    folders = {SPLITS[name]: path for name, path in folders.items() if name in SPLITS}
+        return _read_files(files, data.parent, image_column, label_column)
     files = sorted(path for path in data.glob("**/*.parquet") if is_shown(path, data))
     images = (p for p in data.glob("*/**/*") if p.suffix.lower() in SUFFIXES and is_shown(p, data))
     # Folders of images may hold other tables, such as metadata.
     if files and (not any(images) or any(has_column(p, image_column) for p in files)):
-        return {name: parquet(paths) for name, paths in _by_split(files, data).items()}
-    if "train" in folders:
-        return {name: read_folder(path) for name, path in folders.items()}
-    return {"train": read_folder(data)}
+        return _read_files(files, data, image_column, label_column)
+    folders = {p.name.lower(): p for p in sorted(data.iterdir()) if p.is_dir()}
+    folders = {SPLITS[name]: path for name, path in folders.items() if name in SPLITS}
+    folders = folders if "train" in folders else {"train": data}
+    return {name: read_folder(path) for name, path in folders.items()}
 
 
-def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
-    """Sort Parquet files by the split that their name or their folder names."""
+def _read_files(
+    files: list[Path], root: Path, image_column: str, label_column: str
+) -> dict[str, LabelledImages]:
+    """Read Parquet files by the split that their name or their folder names."""
     splits: dict[str, list[Path]] = {}
     for path in files:
         folders = path.parent.relative_to(root).parts if path.is_relative_to(root) else ()
@@ -135,7 +133,8 @@ def _by_split(files: list[Path], root: Path) -> dict[str, list[Path]]:
         rule = "expected train, val or test in the name of every Parquet file, or of none"
         raise ValueError(f"{rule}, got {listed(map(str, splits['']), 3)}")
     # Files of a single split of any name are the whole dataset.
-    return {"train": files} if len(splits) == 1 else splits
+    splits = {"train": files} if len(splits) == 1 else splits
+    return {name: read_parquet(part, image_column, label_column) for name, part in splits.items()}
 
 
 def read_class_names(path: str | Path) -> tuple[str, ...]:
@@ -163,18 +162,17 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
 
 
 class PublishedDataset(NamedTuple):
-    """Number of classes, stem of the names of the lists, their splits, and that of the results."""
+    """Number of classes, stem of the names of the lists, their splits; the last has results."""
 
     num_classes: int
     stem: str = ""
     splits: tuple[str, ...] = ()
-    held_out: str = "test"
 
 
 PUBLISHED = {
     "imagenet-lt": PublishedDataset(1000, "ImageNet_LT", ("train", "val", "test")),
     "places-lt": PublishedDataset(365, "Places_LT", ("train", "val", "test")),
-    "inaturalist18": PublishedDataset(8142, "iNaturalist18", ("train", "val"), "val"),
+    "inaturalist18": PublishedDataset(8142, "iNaturalist18", ("train", "val")),
     "tiny-imagenet-lt": PublishedDataset(200),
 }
 
@@ -190,7 +188,7 @@ def open_published(
         folder = Path(lists if lists is not None else data if data is not None else os.curdir)
         for split in about.splits:
             file = folder / f"{about.stem}_{split}.txt"
-            if split in ("train", about.held_out) or file.is_file():
+            if split in ("train", about.splits[-1]) or file.is_file():
                 options[f"{split}_list"] = options.get(f"{split}_list") or file
     splits = open_images(data, **options)
     if splits.num_classes != about.num_classes:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,10 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow.types as t
 
-from resultant._core.memory import require_content
 from resultant._core.text import one_line
 from resultant.features.rows import FileError, reading
-from resultant.features.tables import dataset_class_names, is_text, open_parquet
+from resultant.features.tables import dataset_class_names, is_text, open_parquet, require_sizes
 from resultant.images.decode import ImageError
 from resultant.images.source import LabelledImages
 
@@ -23,10 +23,10 @@ GROUPS = 4
 
 @dataclass(frozen=True, eq=False)
 class ParquetImages:
-    """Images in a column of Parquet files, in row groups (file, row group) [G, 2]."""
+    """Images in ``columns`` of Parquet files, in row groups (file, row group) [G, 2]."""
 
     files: tuple[str, ...]
-    column: str
+    columns: tuple[str, ...]
     groups: np.ndarray
     starts: np.ndarray
 
@@ -56,49 +56,35 @@ class ParquetImages:
 
     @lru_cache(maxsize=GROUPS)  # noqa: B019
     def _images(self, group: int) -> Any:
-        """Return the encoded images of a row group; images are read in order, or nearly."""
-        path, number = self.files[self.groups[group, 0]], int(self.groups[group, 1])
-        try:
-            with reading(self.name(int(self.starts[group])), "the start of a whole row group"):
-                return _read_group(path, self.column, number)
-        except FileError as error:
-            raise ImageError(str(error)) from None
-
-
-def _read_group(path: str, column: str, number: int) -> Any:
-    """Read the encoded images of a row group; an image that repeats is held once."""
-    with open_parquet(path) as file:
-        group = file.metadata.row_group(number)
-        parts = [group.column(c) for c in range(group.num_columns)]
-        parts = [p for p in parts if p.path_in_schema in (column, f"{column}.bytes")]
-        require_content(sum(p.total_uncompressed_size for p in parts), f"row group {number}")
-        repeated = [part.path_in_schema for part in parts if part.has_dictionary_page]
-    # Opened again for each row group: threads share no handle.
-    with open_parquet(path, repeated) as file:
-        images = file.read_row_group(number, columns=[column]).column(column).combine_chunks()
-    index = images.type.get_field_index("bytes") if images.type.num_fields else -1
-    # Unlike field, flatten keeps the nulls of the structs.
-    return images if index < 0 else images.flatten()[index]
+        """Return the encoded images of a row group, where an image that repeats is held once;
+        images are read in order, or nearly."""
+        index, number = self.groups[group].tolist()
+        path, column, place = self.files[index], self.columns[index], int(self.starts[group])
+        with reading(self.name(place), "the start of a whole row group", ImageError):
+            # Opened for each row group: threads share no handle.
+            with open_parquet(path, [column]) as file:
+                require_sizes(file, [number], [column], f"row group {number}")
+                images = file.read_row_group(number, columns=[column]).column(0).combine_chunks()
+            # Unlike field, flatten keeps the nulls of the structs.
+            return images.flatten()[0] if t.is_struct(images.type) else images
 
 
 def has_column(path: Path, column: str) -> bool:
     """Return True if a file is Parquet with a column of this name."""
-    try:
-        with reading(path, "Parquet"), open_parquet(path) as file:
-            return column in file.schema_arrow.names
-    except FileError:
-        return False
+    with suppress(FileError), reading(path, "Parquet"), open_parquet(path) as file:
+        return column in file.schema_arrow.names
+    return False
 
 
 def read_parquet(
     paths: Sequence[Path], image_column: str = "image", label_column: str = "label"
 ) -> LabelledImages:
     """Open Parquet files as one split, with the images in the order of the files."""
-    groups, sizes, labels, names = [], [], [], ()
+    columns, groups, sizes, labels, names = [], [], [], [], ()
     for number, path in enumerate(paths):
         with reading(path, "Parquet"), open_parquet(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
-            _require_columns(schema, path, image_column, label_column)
+            columns.append(_image_path(schema, path, image_column, label_column))
             column = file.read([label_column]).column(label_column)
         for group in range(metadata.num_row_groups):
             groups.append((number, group))
@@ -109,22 +95,22 @@ def read_parquet(
         raise ValueError(f"expected {label_column} of one type in all files, got both kinds")
     images = ParquetImages(
         tuple(map(str, paths)),
-        image_column,
+        tuple(columns),
         np.array(groups, dtype=np.int64).reshape(-1, 2),
         np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
     )
     return LabelledImages(images, np.concatenate(labels), names)
 
 
-def _require_columns(schema: Any, path: Path, image_column: str, label_column: str) -> None:
+def _image_path(schema: Any, path: Path, image_column: str, label_column: str) -> str:
+    """Check the columns, and return the path of the column of encoded images."""
     for column in (image_column, label_column):
         if column not in schema.names:
             got = ", ".join(map(one_line, schema.names))
             raise FileError(f"expected a column {column!r} in {path}, got {got}")
     image, label = (schema.field(column).type for column in (image_column, label_column))
-    content = image
-    if t.is_struct(image) and image.get_field_index("bytes") >= 0:
-        content = image.field("bytes").type
+    inside = t.is_struct(image) and image.get_field_index("bytes") >= 0
+    content = image.field("bytes").type if inside else image
     number = label.value_type if t.is_dictionary(label) else label
     binary = t.is_binary(content) or t.is_large_binary(content)
     for column, kind, rule, valid in (
@@ -134,6 +120,7 @@ def _require_columns(schema: Any, path: Path, image_column: str, label_column: s
         if not valid:
             rule = f"expected the column {column!r} of {path} to be {rule}"
             raise FileError(f"{rule}, got {one_line(kind)[:80]}")
+    return f"{image_column}.bytes" if inside else image_column
 
 
 def _labels(column: Any, path: Path, name: str) -> np.ndarray:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -66,8 +66,8 @@ class ImageSource:
         return self.images.name(int(self.index[i]))
 
     def select(self, rows: np.ndarray | Tensor | Sequence[int]) -> ImageSource:
-        """Return the images at some indices, in their order, without a copy."""
-        return replace(self, rows=self.index[np.asarray(rows, dtype=np.int64)])
+        """Return the images at some indices in their order, or of a mask [N], without a copy."""
+        return replace(self, rows=self.index[np.asarray(rows)])
 
     def positions_in(self, other: ImageSource) -> np.ndarray:
         """Return the indices [N] of these images in a source of the same collection."""
@@ -103,18 +103,17 @@ def in_threads(
     if not number:
         yield from map(function, items)
         return
-    with ThreadPoolExecutor(number) as pool:
-        running: deque[Future[R]] = deque()
-        try:
-            for item in items:
-                running.append(pool.submit(function, item))
-                if len(running) > AHEAD * number:
-                    yield running.popleft().result()
-            while running:
+    pool = ThreadPoolExecutor(number)
+    running: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            running.append(pool.submit(function, item))
+            if len(running) > AHEAD * number:
                 yield running.popleft().result()
-        finally:
-            for future in running:
-                future.cancel()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +164,7 @@ class ImageSplits:
 def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSplits:
     """Decode every image by threads and leave out the broken ones, named in ``skipped``."""
 
-    def error_of(image: tuple[ImageSource, int]) -> str:
-        source, index = image
+    def error_of(source: ImageSource, index: int) -> str:
         try:
             source.read(index)
         except ImageError as error:
@@ -175,9 +173,9 @@ def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSpli
 
     kept, skipped = {}, list(splits.skipped)
     for name, source in {"train": splits.train, **splits.held_out_splits}.items():
-        errors = list(in_threads(error_of, ((source, i) for i in range(len(source))), workers))
+        errors = list(in_threads(partial(error_of, source), range(len(source)), workers))
         if any(errors):
-            kept[name] = source.select([i for i, text in enumerate(errors) if not text])
+            kept[name] = source.select([not text for text in errors])
         skipped += filter(None, errors)
     return replace(splits, **kept, skipped=tuple(skipped))
 
@@ -233,7 +231,7 @@ def coded(
             raise ValueError(f"expected the classes of train in {name}, got {got}")
         skipped += [f"{split.images.name(i)} of a class without training images" for i in unknown]
         source = ImageSource(split.images, labels, classes)
-        splits[name] = source.select(np.flatnonzero(labels >= 0)) if unknown else source
+        splits[name] = source.select(labels >= 0) if unknown else source
     return splits, skipped
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +59,10 @@ def open_store(
 ) -> ImageStore:
     """Open the store of a source in a folder of stores; decode the images that it lacks, reduced to
     ``short_side``. Processes that open the same store wait for the first one."""
+
+    def image(index: int) -> np.ndarray:
+        return np.asarray(reduced(source.read(index), short_side))
+
     about = f"{FORMAT} {short_side} {source.digest}"
     path = Path(folder) / hashlib.sha256(about.encode()).hexdigest()[:16]
     make_folder(path)
@@ -67,8 +71,9 @@ def open_store(
         decoded = _recorded(path, len(source))
         if len(decoded) < len(source):
             began, first = time.perf_counter(), len(decoded)
+            images = in_threads(image, source.order()[first:].tolist(), workers)
             try:
-                decoded = _decode(source, path, decoded, short_side, workers, progress)
+                decoded = _append(path, decoded, images, len(source), progress)
             except OSError as error:
                 # A full disk, whose errors name no file.
                 error.filename = str(path / PIXELS)
@@ -84,20 +89,11 @@ def open_store(
     return ImageStore(source, path, sizes, offsets, pixels)
 
 
-def _decode(
-    source: ImageSource,
-    path: Path,
-    decoded: Tensor,
-    short_side: int,
-    workers: int | None,
-    progress: OnImages | None,
+def _append(
+    path: Path, decoded: Tensor, images: Iterator[np.ndarray], total: int, progress: OnImages | None
 ) -> Tensor:
     """Append the images that are missing to the file; return the sizes of all, in their order."""
-
-    def image(index: int) -> np.ndarray:
-        return np.asarray(reduced(source.read(index), short_side))
-
-    sizes, recorded, total = decoded.tolist(), time.monotonic(), len(source)
+    sizes, recorded = decoded.tolist(), time.monotonic()
     with open(path / PIXELS, "ab") as file:
         # Pixels beyond the index may be incomplete.
         file.truncate(_end(decoded))
@@ -111,7 +107,7 @@ def _decode(
             return result
 
         try:
-            for pixels in in_threads(image, source.order()[len(sizes) :].tolist(), workers):
+            for pixels in images:
                 file.write(pixels.data)
                 sizes.append(list(pixels.shape[:2]))
                 if len(sizes) % CHECKED == 0:
@@ -137,12 +133,10 @@ def reduced(picture: Image.Image, short_side: int) -> Image.Image:
 
 def _recorded(path: Path, number: int) -> Tensor:
     """Return the sizes of the images that are recorded and whose pixels are there."""
-    try:
+    with suppress(OSError, ValueError, KeyError, RuntimeError):
         sizes = tensor_files.load(path / INDEX)[0]["sizes"].view(-1, 2)
         if len(sizes) <= number and _end(sizes) <= (path / PIXELS).stat().st_size:
             return sizes
-    except (OSError, ValueError, KeyError, RuntimeError):
-        pass
     return torch.empty(0, 2, dtype=torch.int32)
 
 
@@ -189,7 +183,10 @@ class Placement:
         self.text = f"decoded images: {data_size(len(store.pixels))} on the disk"
         if device.type != "cuda":
             return
-        if kind == "gpu" or (kind == "auto" and _fits(len(store.pixels), device)):
+        # The cache of the allocator is free memory too.
+        torch.cuda.empty_cache()
+        fits = len(store.pixels) + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]
+        if kind == "gpu" or (kind == "auto" and fits):
             self.pixels = store.pixels.to(device)
             self.text = f"decoded images: {data_size(len(store.pixels))} on the GPU"
             return
@@ -209,11 +206,3 @@ class Placement:
             image = self.pixels[start : start + length]
             buffer[to : to + length].copy_(image, non_blocking=True)
         return buffer, starts
-
-
-def _fits(size: int, device: torch.device) -> bool:
-    """Return True if ``size`` bytes fit on a GPU, if need be without the allocator's cache."""
-    if size + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]:
-        return True
-    torch.cuda.empty_cache()
-    return size + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]
