@@ -8,8 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from resultant._core.files import read_bytes
-from resultant._core.json_values import parse_json
+from resultant._core.files import parse_json, read_bytes
 from resultant.training import records as training
 from resultant.training.config import RESULTS, TrainConfig
 from resultant_reproduction.formats import seed_list
@@ -173,7 +172,8 @@ def _protocol(content: dict[str, Any]) -> list[tuple[str, Any, Any]]:
 
     about, usual = content["metadata"], asdict(ProbeConfig())
     dataset, used = about["dataset"], content.get("probe", usual)
-    held_out = PUBLISHED[dataset].held_out if dataset in PUBLISHED else "test"
+    splits = PUBLISHED[dataset].splits if dataset in PUBLISHED else ()
+    held_out = splits[-1] if splits else "test"
     settings = [("held_out", held_out, about.get("held_out", held_out))]
     if about["imbalance"] not in (None, 1):
         # All images are the balanced pool; other subsets are no pool of the paper.

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from programs import run_processes
-from resultant._core.device import full_precision
 from resultant.images import vision
+from resultant.training.precision import full_precision
 
 LATE = """
 import time

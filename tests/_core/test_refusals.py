@@ -13,8 +13,10 @@ import torch
 
 import resultant
 from resultant._core import memory, validation
-from resultant._core.arrays import held_out_rows, require_features, require_labels
-from resultant._core.json_values import parse_json, require_types
+from resultant._core.arrays import require_features, require_labels
+from resultant._core.files import parse_json
+from resultant.features.prepare import held_out_rows
+from resultant.training.records import require_types
 
 CPU = torch.device("cpu")
 Z = torch.nn.functional.normalize(torch.randn(5, 3, generator=torch.Generator().manual_seed(0)))

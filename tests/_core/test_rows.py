@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from resultant._core import memory
-from resultant._core.arrays import directions, held_out_rows
+from resultant._core.arrays import directions
+from resultant.features.prepare import held_out_rows
 
 
 @pytest.mark.parametrize(("rows", "lengths"), [(0, []), (5, [5]), (23, [10, 10, 3])])

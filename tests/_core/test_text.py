@@ -6,6 +6,7 @@ import pytest
 
 from resultant._core import text
 from resultant.analysis.export import csv_cell
+from resultant.images.store import data_size
 from resultant.report.page import file_name
 
 CASES: list[tuple[Callable[..., object], dict[object, object]]] = [
@@ -13,7 +14,7 @@ CASES: list[tuple[Callable[..., object], dict[object, object]]] = [
     (text.one_line, {"a\x1b]0;b\x07\r\nc\x9b31m": "a ]0;b c 31m"}),
     (text.printable, {"out\x1b[2J/a": "out [2J/a"}),
     (text.signed, {1.26: "+1.3", -0.3: "−0.3", -0.02: "0.0"}),
-    (text.data_size, {0: "0 B", 999_600: "1 MB", 85_536: "85.5 kB", 2 * 10**15: "2e+03 TB"}),
+    (data_size, {0: "0 B", 999_600: "1 MB", 85_536: "85.5 kB", 2 * 10**15: "2e+03 TB"}),
     (csv_cell, {text: f"'{text}" for text in ("=1+1", "+1+1", "-1+1", "@sum", "\t=1", " =1")}),
     (csv_cell, {value: value for value in ("a=1", "-0.5", "1e-3", -0.5, None, "")}),
     (file_name, {"../../etc/passwd": "etc-passwd", "a" * 1000: "a" * 80, "/": "features"}),

@@ -15,8 +15,7 @@ import torch
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from embedding_files import N, Save, X, Y, opened, refused, write
-from resultant._core import memory
-from resultant.features import FeatureStore
+from resultant.features import FeatureStore, declared
 from resultant.features.naming import KINDS
 from resultant.features.prepare import prepare
 
@@ -80,12 +79,12 @@ def test_declared_sizes_are_compared_with_the_memory(
     (tmp_path / "max").write_text("max\n")
     (tmp_path / "small").write_text("600\n")
     limits = [str(tmp_path / name) for name in ("none", "max")]
-    machine = memory.total_memory()
-    monkeypatch.setattr(memory, "LIMITS", limits)
-    assert memory.total_memory() >= machine
+    machine = declared.total_memory()
+    monkeypatch.setattr(declared, "LIMITS", limits)
+    assert declared.total_memory() >= machine
     # The memory is that of the container.
-    monkeypatch.setattr(memory, "LIMITS", [*limits, str(tmp_path / "small")])
-    assert memory.total_memory() == 600
+    monkeypatch.setattr(declared, "LIMITS", [*limits, str(tmp_path / "small")])
+    assert declared.total_memory() == 600
     beyond = r"a\.npz .* got: \d+ bytes of y\.npy, decompressed, beyond half of the memory"
     refused(tmp_path / "a.npz", beyond)
     refused(tmp_path / "a.pt", r"a\.pt .* bytes of tensors in the format before torch 1\.6")

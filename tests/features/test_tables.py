@@ -13,7 +13,7 @@ import torch
 
 from embedding_files import HELD, SPLIT, N, refused, write, write_parquet
 from resultant._core import memory
-from resultant.features import FeatureStore, tables
+from resultant.features import FeatureStore, declared, tables
 from resultant.features.naming import TABLES
 from resultant.features.prepare import prepare
 
@@ -179,12 +179,12 @@ def test_names_with_dots(tmp_path: Path) -> None:
 def test_declared_sizes_are_compared_with_the_memory(tmp_path: Path, monkeypatch: Any) -> None:
     columns = {"x": vectors(np.ones((1000, 100))), "y": np.arange(1000)}
     write_parquet(tmp_path / "a.parquet", columns)
-    monkeypatch.setattr(memory, "total_memory", lambda: 1 << 20)
+    monkeypatch.setattr(declared, "total_memory", lambda: 1 << 20)
     refused(tmp_path / "a.parquet", "800,000 bytes of x, beyond")
     # Row groups are read one after the other, labels as a whole.
     write_parquet(tmp_path / "a.parquet", columns, row_group_size=100)
     FeatureStore.open(tmp_path / "a.parquet").check()
-    monkeypatch.setattr(memory, "total_memory", lambda: 1 << 12)
+    monkeypatch.setattr(declared, "total_memory", lambda: 1 << 12)
     refused(tmp_path / "a.parquet", "9,830 bytes of y, beyond")
 
 
@@ -194,13 +194,13 @@ def test_a_csv_may_be_larger_than_half_of_the_memory(tmp_path: Path, monkeypatch
     lines = [f"{x},0.250000000000000,{y}\n" for x, y in zip(floats, labels, strict=True)]
     (tmp_path / "a.csv").write_text("f0,f1,label\n" + "".join(lines) + "\n")
     monkeypatch.setattr(tables, "BLOCK", 64)
-    monkeypatch.setattr(memory, "total_memory", lambda: 1000)
+    monkeypatch.setattr(declared, "total_memory", lambda: 1000)
     assert (tmp_path / "a.csv").stat().st_size > 700
     store = FeatureStore.open(tmp_path / "a.csv")
     expected = torch.tensor([[float(x), 0.25] for x in floats])
     assert store.dtype("train/f") == torch.float32 and torch.equal(store["train/f"], expected)
     assert store.metadata["class_names"] == ["1", "one"]
-    monkeypatch.setattr(memory, "total_memory", lambda: 500)
+    monkeypatch.setattr(declared, "total_memory", lambda: 500)
     refused(tmp_path / "a.csv", "bytes of columns, beyond half of the memory")
 
 
@@ -350,7 +350,7 @@ def test_damaged_anndata(
     path = write_cells(tmp_path / "a.h5ad", sparse=True)
     with h5py.File(path, "a") as file:
         damage(file)
-    monkeypatch.setattr(memory, "total_memory", lambda: 1 << 22)
+    monkeypatch.setattr(declared, "total_memory", lambda: 1 << 22)
     with pytest.raises(ValueError, match=rf"a\.h5ad.*, got.*{message}") as caught:
         FeatureStore.open(path).rows("train/X").read(0, 30)
     assert "\n" not in str(caught.value)

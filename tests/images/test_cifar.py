@@ -248,7 +248,7 @@ def test_cifar_errors_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for cut in (b"", b"123", whole[: len(whole) // 2], gzip.compress(b"x" * 2000)):
         (tmp_path / "d.tar.gz").write_bytes(cut)
         refused(r"expected .*d\.tar\.gz to (be a whole|hold)", tmp_path / "d.tar.gz")
-    monkeypatch.setattr("resultant._core.memory.total_memory", lambda: 1000)
+    monkeypatch.setattr("resultant.features.declared.total_memory", lambda: 1000)
     refused(r"c\.tar\.gz .* bytes of data_batch_1, beyond half", tmp_path / "c.tar.gz")
 
 

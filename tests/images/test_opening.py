@@ -325,7 +325,7 @@ def test_parquet_that_declares_far_more(tmp_path: Path, monkeypatch: pytest.Monk
         images: Any = read_parquet([tmp_path / "train.parquet"]).images
         assert images[99] == image
         assert images._images(0).nbytes < 10 * len(image)
-    monkeypatch.setattr("resultant._core.memory.total_memory", lambda: 1000)
+    monkeypatch.setattr("resultant.features.declared.total_memory", lambda: 1000)
     images = read_parquet([tmp_path / "train.parquet"]).images
     with pytest.raises(ImageError, match=r"train\.parquet row 0 .* bytes of row group 0, beyond"):
         _ = images[0]

@@ -1,6 +1,6 @@
 """Tools that know nothing of vMF.
 
-`validation` and `arrays` check arguments; `memory` holds the byte budgets; `files`, `tensor_files`
-and `json_values` read and write files; `device` and `distributed` describe the machine;
+`validation` and `arrays` check arguments; `memory` holds the byte budgets; `files` and
+`tensor_files` read and write files; `device` and `distributed` describe the machine;
 `termination` answers SIGTERM; `autograd` serves the special functions; `text` formats messages.
 """

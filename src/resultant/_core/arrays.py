@@ -1,4 +1,4 @@
-"""Checks of features and labels, normalization of rows, and rows held out of each class."""
+"""Checks of features and labels, and normalization of rows."""
 
 import math
 
@@ -95,23 +95,3 @@ def directions(z: Tensor) -> tuple[Tensor, Tensor]:
         x = x / torch.where(most == 0, 1.0, most)
     length = x.square().sum(-1, keepdim=True).sqrt()
     return x / torch.where(length == 0, 1.0, length), length.squeeze(-1)
-
-
-def held_out_rows(labels: Tensor, share: float, seed: int = 0) -> Tensor:
-    """Draw a mask [N] of a share of the rows of each class, but for two rows that are kept."""
-    if not 0 < share < 1:
-        raise ValueError(f"expected a share in (0, 1), got {share}")
-    # Sorted by class, within a class at random.
-    order = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed)).argsort()
-    order = order[labels[order].argsort(stable=True)]
-    counts = torch.bincount(labels)
-    first = counts.cumsum(0) - counts
-    rank = torch.arange(len(labels)) - first[labels[order]]
-    number = torch.minimum((share * counts).round().long(), counts - 2)
-    mask = torch.zeros(len(labels), dtype=torch.bool)
-    mask[order] = rank < number[labels[order]]
-    if not mask.any():
-        least = max(3, math.floor(0.5 / share) + 1)
-        got = f"{int(counts.max()) if len(counts) else 0} at the most"
-        raise ValueError(f"expected {least} rows or more in some class, got {got}")
-    return mask

@@ -1,15 +1,12 @@
-"""Devices: the choice of one, Triton kernels, the precision of products, versions of software."""
+"""Devices: the choice of one, Triton kernels, versions of software."""
 
 import hashlib
 import importlib
 import importlib.util
 import platform
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import torch
 
@@ -42,34 +39,6 @@ def kernel_module(name: str) -> ModuleType | None:
 def has_triton() -> bool:
     """Return True if Triton is installed, which the fused kernels need."""
     return importlib.util.find_spec("triton") is not None
-
-
-@contextmanager
-def full_precision(device: torch.device) -> Iterator[None]:
-    """Compute float32 products and convolutions without TF32, and without autocast."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    if hasattr(matmul, "fp32_precision"):
-        name, value, other = "fp32_precision", "ieee", cudnn.conv  # type: ignore[attr-defined]
-    else:
-        name, value, other = "allow_tf32", False, cudnn
-    autocast = torch.autocast(device.type, enabled=False)
-    with _set(matmul, name, value), _set(other, name, value), autocast:
-        yield
-
-
-def timed_convolutions() -> AbstractContextManager[None]:
-    """Let cuDNN time its algorithms on each new shape and keep the fastest."""
-    return _set(torch.backends.cudnn, "benchmark", True)
-
-
-@contextmanager
-def _set(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 def versions(device: torch.device) -> dict[str, str]:

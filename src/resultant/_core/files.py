@@ -3,6 +3,7 @@
 A file is written in a private folder next to its place, synced and renamed.
 """
 
+import json
 import os
 import platform
 import re
@@ -12,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 # Names the process that holds the lock of a folder.
 LOCK = ".in-use"
@@ -62,6 +64,14 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """Read a file of text, such as a list or records."""
     require_input_file(path)
     return Path(path).read_bytes()
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse one JSON document; raise a ValueError also for one that is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
 
 
 def require_writable_file(path: Path) -> None:

@@ -16,8 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from resultant._core.files import make_folder, replacing, require_input_file
-from resultant._core.json_values import parse_json
+from resultant._core.files import make_folder, parse_json, replacing, require_input_file
 from resultant._core.text import one_line
 
 KEY = "resultant"

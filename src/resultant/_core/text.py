@@ -22,14 +22,6 @@ def with_minus(text: str) -> str:
     return re.sub(r"(?<![^\s(\[|])-(?=\.?\d)", "−", text)
 
 
-def data_size(number: int) -> str:
-    """Return a number of bytes with its unit, such as 85.5 kB."""
-    size, units = float(number), ["TB", "GB", "MB", "kB", "B"]
-    while size >= 999.5 and len(units) > 1:
-        size, _ = size / 1000, units.pop()
-    return f"{size:.3g} {units[-1]}"
-
-
 def listed(items: Iterable[str], limit: int = 8) -> str:
     """The first items separated by commas, and the number of the others."""
     items = list(items)

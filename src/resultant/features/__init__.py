@@ -2,7 +2,8 @@
 
 `readers` finds the reader of a file by its `naming`: `arrays`, `tables` or `anndata` give `rows`.
 `selection` chooses features and labels, `store` holds them, `identities` match rows,
-`prepare` makes a store ready for analysis, and `packaged` is the file that ships.
+`prepare` makes a store ready for analysis, and `packaged` is the file that ships. `declared`
+limits what the header of a file may declare.
 """
 
 from resultant.features.identities import RowMatch, match_rows

@@ -11,7 +11,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from resultant._core.memory import require_content
+from resultant.features.declared import require_content
 from resultant.features.rows import AnyArray, FileRows, NonNumericArray, reading, torch_dtype
 
 KIND = "a whole AnnData file"

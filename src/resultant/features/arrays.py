@@ -17,9 +17,9 @@ from numpy.lib import format as npy
 from safetensors import safe_open
 from torch import Tensor
 
-from resultant._core.json_values import parse_json
-from resultant._core.memory import require_content
+from resultant._core.files import parse_json
 from resultant.features import rows
+from resultant.features.declared import require_content
 from resultant.features.rows import AnyArray, FileRows, NonNumericArray, TensorRows, reading
 
 # The format that `write_store` notes in the metadata; files of other programs have none, pt or np.

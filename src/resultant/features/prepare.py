@@ -1,11 +1,11 @@
 """A store made ready for analysis: a held-out split, classes that can be fitted, notes."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from resultant._core.arrays import held_out_rows
 from resultant._core.text import counted, listed, one_line, shown
 from resultant.features.naming import split_part, what_of
 from resultant.features.rows import Rows, ZeroVectorsError
@@ -219,3 +219,23 @@ def _class_names(store: FeatureStore) -> list[str]:
         got = len(names) if isinstance(names, list) else type(names).__name__
         raise ValueError(f"{rule}, got {got}")
     return [one_line(name) for name in names]
+
+
+def held_out_rows(labels: Tensor, share: float, seed: int = 0) -> Tensor:
+    """Draw a mask [N] of a share of the rows of each class, but for two rows that are kept."""
+    if not 0 < share < 1:
+        raise ValueError(f"expected a share in (0, 1), got {share}")
+    # Sorted by class, within a class at random.
+    order = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed)).argsort()
+    order = order[labels[order].argsort(stable=True)]
+    counts = torch.bincount(labels)
+    first = counts.cumsum(0) - counts
+    rank = torch.arange(len(labels)) - first[labels[order]]
+    number = torch.minimum((share * counts).round().long(), counts - 2)
+    mask = torch.zeros(len(labels), dtype=torch.bool)
+    mask[order] = rank < number[labels[order]]
+    if not mask.any():
+        least = max(3, math.floor(0.5 / share) + 1)
+        got = f"{int(counts.max()) if len(counts) else 0} at the most"
+        raise ValueError(f"expected {least} rows or more in some class, got {got}")
+    return mask

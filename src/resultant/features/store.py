@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from resultant._core import memory
-from resultant._core.memory import total_memory
 from resultant._core.tensor_files import require_name, write_tensors
 from resultant._core.text import printable
 from resultant.features import rows as rules
 from resultant.features.arrays import FORMAT
+from resultant.features.declared import total_memory
 from resultant.features.naming import Location, Names, split_part, what_of
 from resultant.features.readers import read_arrays
 from resultant.features.rows import INTEGERS, Rows, TensorRows

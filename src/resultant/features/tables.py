@@ -21,9 +21,9 @@ import torch
 from pyarrow import csv
 from torch import Tensor
 
-from resultant._core.json_values import parse_json
-from resultant._core.memory import require_content
+from resultant._core.files import parse_json
 from resultant.features import naming
+from resultant.features.declared import require_content
 from resultant.features.naming import LABELS, Names, usual_name
 from resultant.features.rows import AnyArray, FileRows, NonNumericArray, Rows, reading, torch_dtype
 

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from resultant._core.arrays import require_labels
 from resultant._core.files import read_bytes
-from resultant._core.memory import require_content
 from resultant._core.text import one_line
 from resultant.features.arrays import read_npz
+from resultant.features.declared import require_content
 from resultant.features.rows import Rows, reading
 from resultant.images.decode import ImageError, decode
 from resultant.images.files import read_folder

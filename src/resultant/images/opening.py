@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from resultant._core.arrays import held_out_rows
 from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
 from resultant.features.naming import Location, is_shown, split_of
+from resultant.features.prepare import held_out_rows
 from resultant.images.decode import SUFFIXES
 from resultant.images.files import read_folder, read_list
 from resultant.images.parquet import has_column, read_parquet

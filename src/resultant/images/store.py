@@ -19,7 +19,7 @@ from torch import Tensor
 
 from resultant._core import tensor_files
 from resultant._core.files import clean_folder, make_folder
-from resultant._core.text import counted, data_size
+from resultant._core.text import counted
 from resultant.images.source import ImageSource, in_threads
 
 # Part of the name of a store; a new number makes new stores.
@@ -206,3 +206,11 @@ class Placement:
             image = self.pixels[start : start + length]
             buffer[to : to + length].copy_(image, non_blocking=True)
         return buffer, starts
+
+
+def data_size(number: int) -> str:
+    """Return a number of bytes with its unit, such as 85.5 kB."""
+    size, units = float(number), ["TB", "GB", "MB", "kB", "B"]
+    while size >= 999.5 and len(units) > 1:
+        size, _ = size / 1000, units.pop()
+    return f"{size:.3g} {units[-1]}"

@@ -7,6 +7,6 @@
   `supervised`: contrastive losses of others.
 - `photo_batches`: batches of views of decoded images, made ahead on the device.
 - `evaluation`, `probe`, `records`: tests, probes and frozen decisions of networks.
-- `inference`: the one forward pass of evaluation and extraction.
+- `inference`: the one forward pass of evaluation and extraction, in full `precision`.
 - `extract`: the features of networks as a store; `network_files` finds networks.
 """

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from resultant._core import distributed, tensor_files
-from resultant._core.json_values import require_types
 from resultant._core.text import one_line
 from resultant._core.validation import DivergedError
 from resultant.networks.stacked_resnet import StackedResNet32
@@ -18,6 +17,7 @@ from resultant.networks.timm_encoder import CosineClassifier, EncoderNetwork, Im
 from resultant.training.config import CIFAR, Run, TrainConfig
 from resultant.training.job import Job
 from resultant.training.network_files import CHECKPOINT, Location, split_run
+from resultant.training.records import require_types
 from resultant.training.stack import LOWER, Stack, build
 
 START_AGAIN = "choose another folder to start again"

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from resultant._core import distributed
-from resultant._core.device import full_precision
 from resultant.images.photo_views import evaluation_parameters, normalize
 from resultant.images.rendering import Rendering, placed_on
 from resultant.images.source import ImageSource, in_threads
@@ -16,6 +15,7 @@ from resultant.images.store import ImageStore, Placement
 from resultant.networks.stacked_resnet import Outputs, StackedResNet32, normalized_patches
 from resultant.networks.timm_encoder import EvaluationView
 from resultant.training.config import Channels
+from resultant.training.precision import full_precision
 
 # Images per forward pass of a stacked network, and of an encoder of timm while images are decoded.
 CHUNK_IMAGES, BATCH_IMAGES = 2500, 128

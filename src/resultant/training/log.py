@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from resultant._core import distributed, files
-from resultant._core.json_values import parse_json, require_types
+from resultant._core.files import parse_json
 from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
 from resultant.training.config import Run, TrainConfig
 from resultant.training.job import Job
+from resultant.training.records import require_types
 
 # Types of the entries of a line of metrics.jsonl, and the beginning of every line.
 KINDS = {"run": str, "epoch": int, "loss": float, "accuracy": float, "best_accuracy": float}

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from resultant._core import memory, validation
 from resultant._core.arrays import require_labels, shape_of
-from resultant._core.device import full_precision
 from resultant._core.validation import COMPUTE_DTYPE, DivergedError
 from resultant.classes.groups import group_masks
 from resultant.training.config import CHOICES, CIFAR, ProbeConfig
+from resultant.training.precision import full_precision
 
 OnEpoch = Callable[[int, int], object] | None
 

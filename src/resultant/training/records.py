@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from resultant._core.files import read_bytes, write_text
-from resultant._core.json_values import parse_json, require_types
+from resultant._core.files import parse_json, read_bytes, write_text
 from resultant.training.config import WITHOUT_BETA, Run, TrainConfig
 
 # Settings that change the training by rounding only.
@@ -22,6 +21,10 @@ KINDS = {
     "trajectory": dict,
     "trajectory.epoch": list,
 }
+
+# Names of types in messages.
+NOUNS = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
+NOUNS |= {float: "a number", bool: "true or false"}
 
 # Keys that hold accuracies, at any depth of a record, and the one entry of theirs that is none.
 ACCURACIES = ("accuracy", "best_accuracy", "probes", "frozen", "grid")
@@ -126,3 +129,18 @@ def append(path: Path, records: Sequence[Record]) -> None:
             probes = merged_probes(old, new)
             lines[run] = {**old, **new, **({"probes": probes} if probes else {})}
     write_text(path, "".join(json.dumps(r) + "\n" for r in [*kept, *lines.values()]))
+
+
+def require_types(values: object, kinds: Mapping[str, type], where: str) -> None:
+    """Raise a ValueError unless entries of a JSON object, by dotted path, have their types: a whole
+    number is a ``float`` too, true and false are no numbers, a missing entry has any type."""
+    if not isinstance(values, Mapping):
+        raise ValueError(f"expected {NOUNS[dict]} {where}, got {values!r:.80}")
+    for path, kind in kinds.items():
+        value: Any = values
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        # True is an int to Python.
+        number = kind is float and type(value) is int
+        if value is not None and type(value) is not kind and not number:
+            raise ValueError(f"expected {path} to be {NOUNS[kind]} {where}, got {value!r:.80}")

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from resultant._core import distributed, validation
-from resultant._core.device import timed_convolutions
 from resultant.networks.stacked_resnet import Outputs, StackedResNet32
 from resultant.networks.timm_encoder import ImageNetwork
 from resultant.training.batches import CifarBatches
 from resultant.training.config import Run, TrainConfig
 from resultant.training.photo_batches import PhotoBatches
+from resultant.training.precision import timed_convolutions
 from resultant.training.stacked_loss import StackedLogitAdjustedCrossEntropy, StackedProCoLoss
 from resultant.training.supervised import BalancedContrastiveLoss, SupConLoss
 
