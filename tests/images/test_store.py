@@ -290,6 +290,12 @@ def test_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     check(open_store(images, tmp_path / "s", SHORT, workers=0))
 
 
+def test_images_are_selected_by_indices_or_a_mask(tmp_path: Path) -> None:
+    images = source(tmp_path / "files", 3)
+    for rows, expected in (([2, 0], [2, 0]), ([False, True, True], [1, 2]), ([], [])):
+        assert images.select(rows).index.tolist() == expected
+
+
 def test_stores_are_deleted_and_nothing_else(tmp_path: Path) -> None:
     """Those of other images and other sizes too."""
     images, folder = source(tmp_path / "files", 3), tmp_path / "s"

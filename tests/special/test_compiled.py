@@ -66,8 +66,11 @@ def test_library_of_other_sources_is_not_loaded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("p", [3, 17, 128, 65536])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_threads_and_layouts_give_the_same(p: int, dtype: torch.dtype) -> None:
+def test_threads_and_layouts_give_the_same(
+    p: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ranges of several threads, single rows, and tensors that are not contiguous."""
+    monkeypatch.setattr(compiled, "GRAIN", 16384)
     generator = torch.Generator().manual_seed(0)
     rho = torch.rand(700, 301, generator=generator, dtype=dtype) * 2 - 1
     rho[:2] = torch.tensor([[-1.0], [1.0]])

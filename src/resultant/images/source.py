@@ -67,7 +67,9 @@ class ImageSource:
 
     def select(self, rows: np.ndarray | Tensor | Sequence[int]) -> ImageSource:
         """Return the images at some indices in their order, or of a mask [N], without a copy."""
-        return replace(self, rows=self.index[np.asarray(rows)])
+        rows = np.asarray(rows)
+        # An empty list is an array of floats.
+        return replace(self, rows=self.index[rows if rows.dtype == bool else rows.astype(int)])
 
     def positions_in(self, other: ImageSource) -> np.ndarray:
         """Return the indices [N] of these images in a source of the same collection."""
