@@ -45,17 +45,21 @@ def _logits(
     if EXACT:
         k = tl.load(kappa + at, mask=inside, other=1.0)
         t = tl.load(tau + at, mask=inside, other=1.0)
-        twice, least, square, y0, s0, w0, g0, scale, steady = tilt(k[None, :], t[None, :], A)
+        two_kappa_t, gap_squared, t_squared, y0, s0, w0, g0, scale, steady = tilt(
+            k[None, :], t[None, :], A
+        )
         if tl.min(steady.to(tl.int32)) == 1:
             q, r1 = difference(
-                rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, RATIO, True
-            )
+                rho, two_kappa_t, gap_squared, t_squared, y0, s0, w0, g0,
+                A, STEPS, LOG, HALF, P, RATIO, True,
+            )  # fmt: skip
             x += q
             s += scale * r1
         else:
             q, r1 = difference(
-                rho, twice, least, square, y0, s0, w0, g0, A, STEPS, LOG, HALF, P, RATIO, False
-            )
+                rho, two_kappa_t, gap_squared, t_squared, y0, s0, w0, g0,
+                A, STEPS, LOG, HALF, P, RATIO, False,
+            )  # fmt: skip
             x += q
             s += scale * r1
     if SLOPE:
