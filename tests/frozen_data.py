@@ -9,6 +9,7 @@ from scipy.special import ive, logsumexp
 from torch import Tensor
 
 from resultant.analysis import FrozenSpace
+from resultant.vmf.distribution import VonMisesFisher
 
 C, P, TAU = 24, 12, 0.1
 COUNTS = torch.tensor([140, 130, 120, 115, 110, 105, 102, 101] + [60] * 8 + [9] * 6 + [4, 3])
@@ -92,3 +93,12 @@ def scores(space: FrozenSpace, realization: str, beta: float, gamma: float, z: T
 
 def log_softmax(s: np.ndarray) -> np.ndarray:
     return s - logsumexp(s, axis=1, keepdims=True)
+
+
+def vmf_rows(kappa: float, p: int, counts: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """The given number of rows per class, from vMFs about the same directions for every seed."""
+    shared = torch.Generator().manual_seed(99)
+    mu = torch.randn(len(counts), p, generator=shared, dtype=torch.float64)
+    y = torch.arange(len(counts)).repeat_interleave(counts)
+    torch.manual_seed(seed)
+    return VonMisesFisher(torch.nn.functional.normalize(mu, dim=1)[y], kappa).sample(), y

@@ -18,7 +18,7 @@ FUNCTIONS = [
     f"{module.__name__}.{name}"
     for module in (resultant.analysis, resultant.features)
     for name in module.__all__
-    if inspect.isfunction(getattr(module, name)) or name in ("Result", "Policy", "FeatureStore")
+    if inspect.isfunction(getattr(module, name)) or name in ("Result", "FeatureStore")
 ]
 FUNCTIONS += [
     "resultant.images.indexable.open_indexable",

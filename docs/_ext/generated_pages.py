@@ -37,14 +37,14 @@ MODULES = {
         "Analysis of frozen features",
         "resultant.analysis",
         "Each function answers one question and returns a plain result. `load_space` and "
-        "`analyze_space` have no formula of their own: they read features, and ask all questions. "
+        "`ask_theory` have no formula of their own: they read features, and ask all questions. "
         "Examples assume ``from resultant.analysis import *`` and::\n\n    z, y = torch.eye(4)"
         ".repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)\n"
         "    space = FrozenSpace.fit(z, y, z, y)",
     ),
 }
 # Classes that are made by hand, not only returned.
-ROOTS = ("FrozenSpace", "FeatureStore", "Policy")
+ROOTS = ("FrozenSpace", "FeatureStore")
 TRAINING = (
     "resultant.images.opening.open_images",
     "resultant.images.indexable.open_indexable",

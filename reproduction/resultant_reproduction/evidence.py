@@ -8,11 +8,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from resultant.analysis import Analysis, FrozenSpace, analyze_space, load_space
+from resultant.analysis import FrozenSpace, load_space
 from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore
 from resultant.training.config import TrainConfig, preset
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
+from resultant_reproduction.frozen.questions import Analysis, analyze_space
 from resultant_reproduction.plan import controlled
 from resultant_reproduction.records import Records, dig
 from resultant_reproduction.summarize import SPACES, summarize

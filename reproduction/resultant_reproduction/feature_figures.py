@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from resultant.analysis import Analysis, gain_distribution, margin_directions
+from resultant.analysis import gain_distribution
 from resultant.analysis.metrics import rank_correlation
 from resultant.report import style
 from resultant.score.exact import vmf_score
@@ -32,6 +32,8 @@ from resultant_reproduction.evidence import (
 )
 from resultant_reproduction.figures import HOLLOW, Chart, Curve, draw_charts, labelled
 from resultant_reproduction.formats import markdown_table
+from resultant_reproduction.frozen.pairs import margin_directions
+from resultant_reproduction.frozen.questions import Analysis
 from resultant_reproduction.plan import planned_seeds
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell, say
 from resultant_reproduction.summarize import SPACES

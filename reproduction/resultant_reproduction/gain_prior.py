@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from resultant.analysis.decisions import BETAS, GAMMAS
 from resultant.report import style
 from resultant_reproduction.evidence import PACKAGED, Evidence, read_edit
 from resultant_reproduction.figures import BLACK, Chart, Curve, draw_charts
+from resultant_reproduction.frozen.decisions import BETAS, GAMMAS
 from resultant_reproduction.plan import official, planned_seeds
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
 from resultant_reproduction.tables import backbone

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from resultant.analysis.decisions import BETAS, FIXED_BETA
 from resultant.classes.rule import REALIZATIONS
+from resultant.classifiers.search import FIXED_BETA
 from resultant.decisions.boundaries import LOCATIONS, short_arc_roots
 from resultant.features.packaged import PACKAGED
 from resultant.images.longtail import long_tail_counts
@@ -24,6 +24,7 @@ from resultant.training.evaluation import FROZEN_TEMPERATURE
 from resultant.training.probe import ProbeConfig, main_encoder
 from resultant.training.stack import Stack
 from resultant_reproduction.evidence import FIT_FRACTION, PACKAGED_KIND, Evidence, trained_as
+from resultant_reproduction.frozen.decisions import BETAS
 from resultant_reproduction.plan import CLASSES, IMBALANCES, PER_CLASS, PLANS
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell, printed_rows
 from resultant_reproduction.value import Value

@@ -14,6 +14,8 @@ from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 from resultant.training.stack import Stack
+from resultant_reproduction.frozen.questions import Analysis, analyze_space
+from resultant_reproduction.frozen.same_state import SameState, same_state
 
 # Strengths of the grid; direct temperature is undefined for some of them.
 BETAS = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
@@ -32,7 +34,7 @@ TAKEN = {
 }
 
 
-def summarize(a: analysis.Analysis) -> dict[str, Any]:
+def summarize(a: Analysis) -> dict[str, Any]:
     """Summarize an analysis in JSON types: fractions, gradient errors in percent, degrees."""
     summary: dict[str, Any] = {"tau": a.space.tau, "estimator": a.space.estimator}
     if a.grid is not None:
@@ -80,14 +82,14 @@ def _displacements(b: analysis.BoundaryDisplacement) -> dict[str, list[float]]:
     return {name: [float(f"{v:.5g}") for v in x[both].tolist()] for name, x in shifts.items()}
 
 
-def _rules(state: analysis.SameState) -> dict[str, dict[str, float]]:
+def _rules(state: SameState) -> dict[str, dict[str, float]]:
     names = "cross_entropy accuracy distinct"
     return {row.realization: _taken(row, names) for row in state.rows}
 
 
 def summarize_state(space: analysis.FrozenSpace, gamma: float) -> dict[str, Any]:
     """Summarize the rules and the intercept drift of a last state (sec:same-state-diagnostic)."""
-    state = analysis.same_state(space, gamma=gamma)
+    state = same_state(space, gamma=gamma)
     drift = analysis.intercept_drift(space).largest
     return plain({"same_state": _rules(state), "intercepts": drift, "focus": state.focus})
 
@@ -95,7 +97,7 @@ def summarize_state(space: analysis.FrozenSpace, gamma: float) -> dict[str, Any]
 def summaries(*rows: Tensor) -> dict[str, dict[str, Any]]:
     """Summarize one space by estimator, for the rows of `fit_space`."""
     fits = {estimator: fit_space(*rows, estimator=estimator) for estimator in FROZEN_FITS}
-    analyses = {n: analysis.analyze_space(a, QUESTIONS, betas=BETAS) for n, a in fits.items()}
+    analyses = {n: analyze_space(a, QUESTIONS, betas=BETAS) for n, a in fits.items()}
     return {name: summarize(a) for name, a in analyses.items()}
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 import resultant as rs
 from class_samples import F64, close
 from decisions.arcs import OFFSET, PAIR, check, two
-from resultant.analysis.pairs import displacement_error
+from resultant.analysis.theory import displacement_error
 from resultant.classes.rule import REALIZATIONS
 from resultant.decisions.boundaries import Change, Displacement, refine
 from small_classes import TAU, C, classes

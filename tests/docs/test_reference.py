@@ -18,8 +18,8 @@ EQUATIONS = tomllib.loads((ROOT / "docs" / "equations.toml").read_text())
 ANALYSIS = EQUATIONS.pop("analysis")
 NAMES = [n for n in resultant.__all__ if n != "__version__" and n not in resultant._OTHERS]
 # Analysis names that compute nothing themselves, as their page says.
-PLAIN = {"analyze_space", "load_space"}
-ROOTS = {"FrozenSpace", "Policy"}
+PLAIN = {"ask_theory", "load_space"}
+ROOTS = {"FrozenSpace"}
 QUESTIONS = [
     name
     for name in resultant.analysis.__all__

@@ -4,10 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from frozen_data import small_space
+from resultant.analysis import FrozenSpace
 from resultant_reproduction.artefacts import ARTEFACTS, Evidence, Outcome, Records
 from resultant_reproduction.claims import Claim, claims
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
+
+
+@pytest.fixture(scope="session")
+def small() -> FrozenSpace:
+    """24 long-tailed classes in 12 dimensions."""
+    return small_space()
 
 
 @pytest.fixture(scope="session")

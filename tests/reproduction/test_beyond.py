@@ -13,7 +13,6 @@ import torch
 from scipy.stats import linregress, t, ttest_ind, ttest_ind_from_stats
 from torch import Tensor
 
-from resultant.analysis import Policy, decide
 from resultant.analysis.metrics import owners
 from resultant.classes.finite_sample import cross_fit_temperature, fold_statistics
 from resultant.classes.realization import class_scores
@@ -27,6 +26,7 @@ from resultant_reproduction.beyond import answer, contrasts, estimate, kept, lis
 from resultant_reproduction.calibration import over_queries
 from resultant_reproduction.catalog import catalog
 from resultant_reproduction.formats import p_text
+from resultant_reproduction.frozen.decisions import Policy, decide
 from resultant_reproduction.headline import SETTINGS, TITLES
 from resultant_reproduction.pages import page_name
 from resultant_reproduction.plan import PLANS, controlled, stand_in

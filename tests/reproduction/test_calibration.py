@@ -13,13 +13,14 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from frozen_data import features, log_softmax, scores
-from resultant.analysis import FrozenSpace, analyze_space
+from resultant.analysis import FrozenSpace
 from resultant.classes.realization import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.em import Components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence
 from resultant_reproduction.calibration import FITS, calibrate, halves, judge
+from resultant_reproduction.frozen.questions import analyze_space
 from resultant_reproduction.plan import BOTH
 from resultant_reproduction.records import packaged_json
 from resultant_reproduction.summarize import BETAS, QUESTIONS, summaries, summarize

@@ -8,7 +8,7 @@ import torch
 from scipy.special import ive
 
 from resultant.analysis import boundary_displacement
-from resultant.analysis.pairs import choose_pairs
+from resultant.analysis.theory import choose_pairs
 from resultant.score.exact import vmf_score
 from resultant.special.bessel import bessel_ratio
 from resultant_reproduction import ARTEFACTS, Evidence, Records

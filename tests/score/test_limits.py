@@ -13,10 +13,10 @@ from frozen_data import small_space
 from reference import arb
 from resultant import VMFClassifier, VMFClassifierCV
 from resultant._core import validation
-from resultant.analysis import Policy, decide
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.classifiers.vmf import CosinePrototypeClassifier
 from resultant.score.limits import temperature_range
+from resultant_reproduction.frozen.decisions import Policy, decide
 
 F32, F64 = torch.float32, torch.float64
 SHORT = r"expected {} >= 7.62939e-06 in torch.float32, got {}"

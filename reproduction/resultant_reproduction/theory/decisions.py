@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from resultant.analysis.pairs import displacement_error
+from resultant.analysis.theory import displacement_error
 from resultant.classes.gain import angular_gain
 from resultant.classes.realization import Realization, class_scores, cosines, realize
 from resultant.classes.rule import Rule

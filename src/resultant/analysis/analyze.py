@@ -29,16 +29,16 @@ from resultant.analysis.explain import (
     fit_directions,
     suspicious_rows,
 )
-from resultant.analysis.result import FeatureData, FeatureResult, SetComparison, analyze_space
+from resultant.analysis.result import FeatureData, FeatureResult, SetComparison
 from resultant.analysis.space import FrozenSpace, named_groups
+from resultant.analysis.theory import ask_theory
 from resultant.classes.groups import shot_groups
 from resultant.features.identities import match_rows
 
 # Features that `resultant extract` takes from the layer that the loss is computed on.
 PROJECTION = "projection"
 
-# Questions that the page answers, and test rows times classes at most that they are asked of.
-SHOWN = ("gains", "cosine", "boundaries", "intercepts", "fit")
+# Test rows times classes at most that the theory is asked of.
 THEORY_CELLS = 20_000_000
 
 # Verdicts on two feature sets.
@@ -202,7 +202,8 @@ def explain(evaluated: Evaluated, settings: Settings, progress: Progress) -> Fea
         identities=None if identities is None else identities[own],
         device=settings.device,
     )
-    answers = analyze_space(space, SHOWN, progress=lambda step: progress(f"theory: {step}"))
+    progress("theory")
+    answers = ask_theory(space)
     seconds["theory"] = time.perf_counter() - started - seconds["map"]
     return replace(result, rows=found, map=drawn, explorer=sliders, theory=answers, seconds=seconds)
 

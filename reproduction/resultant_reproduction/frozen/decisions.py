@@ -1,5 +1,5 @@
 r"""Decisions of every realization on the same held-out queries (tab:frozen-vmf-realizations), and
-the distance of complete equalization from cosine prototypes (app:cosine-equivalence)."""
+gradients of Pure Angular and cosine (tab:cosine-gradients)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classifiers.calibration import calibration_error, confidence_bins
 from resultant.classifiers.search import FIXED_BETA
-from resultant.decisions.certificates import certificate, gradient_bound, loss_bound
+from resultant.decisions.certificates import gradient_bound, loss_bound
 from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
 from resultant.theory.softmax import joint_leading
 
 BETAS = (0.0, 0.5, 1.0, 1.5)
+
 GAMMAS = (-1.0, 0.0, 1.0)
 
 
@@ -189,23 +190,6 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class CosineAgreement(Result):
-    r"""Pure Angular at beta = 0 against the cosine rule on every held-out query, in float64; one is
-    certified if :math:`\bar gm_{\cos}>D` for its cosine gap (tab:cosine-diagnostics)."""
-
-    queries: int
-    agreement: float
-    disagreements: int
-    low_margin: int  #: disagreements in the first decile of the cosine gap
-    certified: int  #: certified queries
-    coverage: float  #: fraction of certified queries
-    certified_disagreements: int  #: zero if the theory holds
-    mean_gain: float
-    margin_quantiles: Tensor  #: quantiles [101] of :math:`\bar gm_{\cos}`
-    residual_quantiles: Tensor  #: quantiles [101] of :math:`D`
-
-
-@dataclass(frozen=True, eq=False)
 class GradientComparison(Result):
     r"""Losses and tangent gradients of Pure Angular and cosine on the same queries, at beta = 0
     (tab:cosine-gradients, sec:gradient-protocol); errors are in percent."""
@@ -220,43 +204,6 @@ class GradientComparison(Result):
     bounds_held: bool  #: every loss within :math:`2\epsilon`, gradient within its bound
     linear_error: float  #: error of the linear mean, against native
     joint_error: float | None  #: error of the joint leading score; None for p = 2
-
-
-@torch.no_grad()
-def cosine_agreement(space: FrozenSpace) -> CosineAgreement:
-    """Compare the predictions of Pure Angular at beta = 0 and of cosine, at zero prior.
-
-    Example:
-        >>> cosine_agreement(space).certified_disagreements
-        0
-    """
-    columns, state = [], space.state.to(space.device)
-    for _, z, _ in space.queries():
-        c = certificate(z, state, space.tau, validate_args=False)
-        columns.append((c.margin, c.residual_range, c.certified, c.prediction != c.angular))
-    margin, residual, certified, differ = (
-        torch.cat(column).cpu() for column in zip(*columns, strict=True)
-    )
-    # By rank, so that ties leave the deciles even.
-    first = margin.argsort(stable=True)[: -(-len(margin) // 10)]
-    return CosineAgreement(
-        queries=len(margin),
-        agreement=float((~differ).double().mean()),
-        disagreements=int(differ.sum()),
-        low_margin=int(differ[first].sum()),
-        certified=int(certified.sum()),
-        coverage=float(certified.double().mean()),
-        certified_disagreements=int((certified & differ).sum()),
-        mean_gain=float(space.gain.mean()),
-        margin_quantiles=_quantiles(margin),
-        residual_quantiles=_quantiles(residual),
-    )
-
-
-def _quantiles(values: Tensor) -> Tensor:
-    """Return evenly spaced quantiles [101] with both extremes, without interpolation."""
-    index = torch.linspace(0, len(values) - 1, 101, dtype=torch.float64).round().long()
-    return values.sort().values[index]
 
 
 @torch.no_grad()

@@ -1,88 +1,32 @@
-"""Gains, intercepts, decisions, agreement with cosine, and boundaries of pairs, by definition."""
-
-import math
-from functools import partial
-from typing import Any
+"""Questions of the paper about frozen features, against their definitions."""
 
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import brentq
-from scipy.stats import spearmanr
 
 import frozen_data
 from frozen_data import COUNTS, TAU, C, P, features, log_softmax, ratio, rows, score, scores
 from resultant import analysis
-from resultant.analysis import FrozenSpace, Policy, decide, gain_distribution, intercept_drift
-from resultant.analysis.metrics import paired_gain, rank_correlation
-from resultant.analysis.pairs import choose_pairs
+from resultant.analysis import FrozenSpace, intercept_drift
+from resultant.analysis.theory import choose_pairs
 from resultant.classes.groups import GROUPS, group_masks
 from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.calibration import expected_calibration_error
-from resultant.decisions.margins import select_pairs
 from resultant.theory.binary_model import BinaryModel
-from resultant.vmf.estimators import concentration, mean_resultant
-
-
-def test_gains_against_definition(small: FrozenSpace) -> None:
-    result = gain_distribution(small)
-    g = result.gain.numpy()
-    assert result.mean == pytest.approx(g.mean())
-    assert result.spread == pytest.approx(g.std() / g.mean())
-    assert result.ratio == pytest.approx(g.max() / g.min())
-    ranks: Any = spearmanr(g, COUNTS)
-    assert result.rank_correlation == pytest.approx(ranks.statistic)
-    assert result.groups["tail"] == pytest.approx(g[16:].mean())
-    x, y = small.test[:1], torch.zeros(1, dtype=torch.int64)
-    alone = gain_distribution(FrozenSpace.fit(x, y, x, y))
-    assert alone.uncorrected == (0,) and alone.corrected_spread is None
-
-
-@pytest.mark.parametrize(("estimator", "share"), [("mle", None), ("proco", None), ("mle", 0.5)])
-def test_corrected_gains_against_definition(estimator: str, share: float | None) -> None:
-    """U is the mean cosine of two different fitted rows; a class of one row has none."""
-    counts = torch.tensor([40, 12, 5, 2, 1, 7, 1])
-    (x, y), test = features(counts), features(torch.full((7,), 2), seed=1)
-    # Two rows that point apart have a negative U.
-    x[y == 3] = torch.stack([x[y == 3][0], -x[y == 3][0] + 0.1])
-    space = FrozenSpace.fit(x, y, *test, estimator=estimator, fitting_share=share)
-    result, A = gain_distribution(space), np.full(7, np.nan)
-    if space.fitting is not None:
-        x, y = x[space.fitting], y[space.fitting]
-    for c in counts.gt(1).nonzero()[:, 0].tolist():
-        A[c], _ = frozen_data.unbiased_length(rows(x[y == c]))
-        assert (A[c] == 0) == (c == 3)
-    if estimator == "proco":
-        A = mean_resultant(P, concentration(P, torch.as_tensor(A).nan_to_num(), "proco")).numpy()
-        A[[4, 6]] = np.nan
-    g = A / TAU
-    np.testing.assert_allclose(result.corrected_gain.numpy(), g, rtol=1e-9, atol=1e-9)
-    known = g[~np.isnan(g)]
-    assert result.uncorrected == (4, 6)
-    assert result.corrected_spread == pytest.approx(known.std() / known.mean())
-    ranks: Any = spearmanr(known, counts[counts > 1])
-    assert result.corrected_rank_correlation == pytest.approx(ranks.statistic)
-
-
-def test_intercepts_against_definition(small: FrozenSpace) -> None:
-    result = intercept_drift(small)
-    kappa = small.state.kappa.numpy()
-    A = np.array([ratio(P, k) for k in kappa])
-    tau = A / (A / TAU).mean()
-    h0, h1 = score(0.0, kappa, TAU), score(0.0, kappa, tau)
-    np.testing.assert_allclose(result.native.numpy(), h0, rtol=1e-9)
-    np.testing.assert_allclose(result.temperature.numpy(), h1, rtol=1e-9)
-    np.testing.assert_allclose(result.temperatures.numpy(), tau, rtol=1e-9)
-    assert result.largest["temperature"] == pytest.approx(np.abs(h1 - h0).max())
-    assert result.mean["temperature"] == pytest.approx(np.abs(h1 - h0).mean())
-    assert result.worst_class == np.abs(h1 - h0).argmax()
-    assert result.largest["preserve"] < 1e-12 and result.largest["angular"] == 0.0
+from resultant_reproduction.frozen.decisions import (
+    Policy,
+    compare_gradients,
+    decide,
+    realization_grid,
+)
+from resultant_reproduction.frozen.pairs import margin_directions, typical_margins
+from resultant_reproduction.frozen.same_state import same_state
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_same_state_against_definition(small: FrozenSpace, gamma: float) -> None:
-    result = analysis.same_state(small, gamma=gamma, per_class=3)
+    result = same_state(small, gamma=gamma, per_class=3)
     y = small.test_labels.numpy()
     first = np.sort(np.concatenate([np.flatnonzero(y == c)[:3] for c in range(C)]))
     assert result.queries == len(first) == 3 * C
@@ -112,13 +56,13 @@ def test_a_class_of_noise_collapses_direct_temperature() -> None:
     (x, y), test = features(COUNTS), features(torch.full((C,), frozen_data.PER_CLASS), seed=1)
     x[y == 3] = torch.randn(x.shape, generator=torch.Generator().manual_seed(5))[y == 3]
     noisy = FrozenSpace.fit(x, y, *test, dtype=torch.float64)
-    rows = {row.realization: row for row in analysis.same_state(noisy).rows}
+    rows = {row.realization: row for row in same_state(noisy).rows}
     assert rows["temperature"].top_class == 3
     assert rows["temperature"].cross_entropy > 3 * rows["preserve"].cross_entropy
-    focus = analysis.same_state(noisy).focus
+    focus = same_state(noisy).focus
     assert focus is not None and focus.index == 3
     assert focus.intercepts["temperature"] > 10 * focus.intercepts["native"]
-    state = analysis.same_state(noisy, 1.5)
+    state = same_state(noisy, 1.5)
     assert state.undefined == (3,) and state.focus is None
     assert [row.realization for row in state.rows] == ["native", "angular"]
     drift = intercept_drift(noisy, 1.5)
@@ -126,11 +70,11 @@ def test_a_class_of_noise_collapses_direct_temperature() -> None:
     assert drift.temperature.isnan().all()
     boundaries = analysis.boundary_displacement(noisy, beta=1.5)
     assert boundaries.undefined == (3,) and boundaries.predicted == {} and not boundaries.change
-    margins = analysis.margin_directions(noisy, beta=1.5)
+    margins = margin_directions(noisy, beta=1.5)
     assert margins.undefined == (3,) and margins.incidences == 0 and margins.agreement is None
-    angular = analysis.margin_directions(noisy, beta=1.5, realization="angular")
+    angular = margin_directions(noisy, beta=1.5, realization="angular")
     assert angular.undefined == () and angular.incidences > 0
-    grid = analysis.realization_grid(noisy, (0.0, 1.5), (0.0,))
+    grid = realization_grid(noisy, (0.0, 1.5), (0.0,))
     for name in ("temperature", "preserve"):
         point = grid.point(name, 1.5)
         assert point.undefined == (3,) and point.accuracy is None
@@ -141,7 +85,7 @@ def test_a_class_of_noise_collapses_direct_temperature() -> None:
 
 @pytest.mark.slow
 def test_grid_against_definition(small: FrozenSpace) -> None:
-    grid = analysis.realization_grid(small)
+    grid = realization_grid(small)
     y = small.test_labels.numpy()
     masks = {name: m.numpy() for name, m in group_masks(COUNTS).items()}
     for point in grid.points:
@@ -177,27 +121,9 @@ def test_grid_against_definition(small: FrozenSpace) -> None:
         torch.testing.assert_close(narrow.nll[policy].double(), wide.nll[policy], atol=2e-4, rtol=0)
 
 
-def test_agreement_against_definition(small: FrozenSpace) -> None:
-    result = analysis.cosine_agreement(small)
-    cosine, angular = (scores(small, name, 0, 0, small.test[:]) for name in ("cosine", "angular"))
-    differ = cosine.argmax(1) != angular.argmax(1)
-    assert result.disagreements == differ.sum() > 0
-    assert result.agreement == pytest.approx(1 - differ.mean())
-    top = np.sort(cosine, axis=1)
-    margin, D = top[:, -1] - top[:, -2], np.ptp(angular - cosine, axis=1)
-    assert result.certified == (margin > D).sum()
-    assert result.certified_disagreements == 0
-    place = np.argsort(np.argsort(margin)) * 10 // len(margin)
-    assert result.low_margin == differ[place == 0].sum()
-    # Quantiles are values; of two as near, that of the even place.
-    nearest = np.round((len(margin) - 1) * np.arange(101) / 100).astype(int)
-    for ours, values in ((result.margin_quantiles, margin), (result.residual_quantiles, D)):
-        np.testing.assert_allclose(ours.numpy(), np.sort(values)[nearest], rtol=1e-9)
-
-
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 def test_gradients_by_autograd(small: FrozenSpace, gamma: float) -> None:
-    result = analysis.compare_gradients(small, queries=60, gamma=gamma, seed=2)
+    result = compare_gradients(small, queries=60, gamma=gamma, seed=2)
     assert result.source == "held-out" and len(result.rows.unique()) == result.queries == 60
     x = torch.as_tensor(rows(small.test[result.rows]))
     y, offset = small.test_labels[result.rows], small.offset(gamma)
@@ -231,88 +157,13 @@ def test_gradients_by_autograd(small: FrozenSpace, gamma: float) -> None:
         G = G - (G * x).sum(1, keepdim=True) * x
         assert error == pytest.approx(100 * float((native - G).norm() / native.norm()), rel=1e-8)
     split = frozen_data.small_space(fitting_share=0.8)
-    result = analysis.compare_gradients(split, queries=20)
+    result = compare_gradients(split, queries=20)
     assert result.source == "calibration" and split.fitting is not None
     assert not split.fitting[result.rows].any() and result.queries == 20
 
 
-def test_paired_gain_and_ranks_against_definition() -> None:
-    before = torch.tensor([True] * 60 + [False] * 40)
-    after = torch.tensor([True] * 55 + [False] * 5 + [True] * 14 + [False] * 26)
-    result = paired_gain(before, after)
-    assert result.gain == pytest.approx(0.09)
-    deviation = (after.double() - before.double()).std(correction=0) / 10
-    assert result.high - result.gain == pytest.approx(1.959964 * float(deviation), rel=1e-6)
-    tail = sum(math.comb(19, k) for k in range(6)) / 2**19
-    assert result.p_value == pytest.approx(2 * tail)
-    assert paired_gain(before, before).p_value == 1.0
-
-    # Intervals are cut to possible differences: sixteen of eighteen queries better, none worse.
-    wrong, right = torch.zeros(18, dtype=torch.bool), torch.arange(18) < 16
-    result, turned = paired_gain(wrong, right), paired_gain(right, wrong)
-    assert (result.gain, result.high) == (pytest.approx(16 / 18), 1.0)
-    assert (turned.gain, turned.low, turned.high) == (-result.gain, -1.0, -result.low)
-    # All 24 orders of four values have p of 2/24 or more: they say nothing.
-    assert rank_correlation(torch.arange(4.0), torch.arange(4.0)) is None
-    assert rank_correlation(torch.arange(5.0), torch.arange(5.0)) == pytest.approx(1)
-
-
-def arc_root(theta: float, own: Any, other: Any) -> tuple[int, float]:
-    """The number of roots u of own(cos u) = other(cos(theta - u)), and the root of exactly one."""
-
-    def margin(u: Any) -> Any:
-        return own(np.cos(u)) - other(np.cos(theta - u))
-
-    u = np.linspace(0, theta, 2001)
-    (at,) = np.diff(np.sign(margin(u))).nonzero()
-    if len(at) != 1:
-        return len(at), math.nan
-    return 1, float(brentq(margin, u[at[0]], u[at[0] + 1], xtol=1e-14))  # type: ignore[arg-type]
-
-
-def test_boundaries_against_brent(small: FrozenSpace) -> None:
-    result = analysis.boundary_displacement(small, choose_pairs(small, 2))
-    chosen = select_pairs(small.state, small.groups, 2, 0)
-    assert torch.equal(result.pairs, chosen.pairs) and len(result.pairs) == 24
-    assert result.kind == tuple(k for k in ("HH", "HM", "HT", "MM", "MT", "TT") for _ in range(4))
-    kappa, mu = small.state.kappa.numpy(), small.state.mu.numpy()
-    A = np.array([ratio(P, k) for k in kappa])
-    g = A / TAU
-    names = {(1, 1): "displaced", (0, 1): "created", (1, 0): "vanished", (0, 0): "absent"}
-    errors = []
-    for i, (a, b) in enumerate(result.pairs.tolist()):
-        theta = math.acos(mu[a] @ mu[b])
-        assert float(result.cosine[i]) == pytest.approx(math.cos(theta))
-        assert float(result.theta_degrees[i]) == pytest.approx(math.degrees(theta))
-        before, after = (
-            arc_root(theta, *(partial(score, kappa=kappa[c], tau=tau[c]) for c in (a, b)))
-            for tau in (np.full(C, TAU), A / g.mean())
-        )
-        assert result.change[i] == names[before[0], after[0]]
-        for degrees, root in ((result.before_degrees, before[1]), (result.after_degrees, after[1])):
-            assert float(degrees[i]) == pytest.approx(math.degrees(root), abs=1e-8, nan_ok=True)
-        # After equalization the linear mean has its boundary in the middle.
-        linear = arc_root(theta, *(partial(np.multiply, g[c]) for c in (a, b)))
-        if linear[0] == before[0] == after[0] == 1:
-            shift = math.degrees(theta / 2 - linear[1])
-            assert float(result.predicted["linear_mean"].shift_degrees[i]) == pytest.approx(shift)
-            errors.append(abs(shift - float(result.shift_degrees[i])))
-    linear = result.predicted["linear_mean"]
-    assert linear.comparable == len(errors) > 5
-    assert linear.mean_absolute_degrees == pytest.approx(np.mean(errors))
-    assert sum(result.tally.values()) == 24 and result.tally["displaced"] >= len(errors)
-    finer = result.predicted["linear_intercept"].mean_absolute_degrees
-    assert finer < linear.mean_absolute_degrees
-    assert set(result.predicted) == {"linear_mean", "linear_intercept", "joint_leading"}
-    # Few classes use all pairs.
-    counts = torch.tensor([60, 50, 40, 30, 25, 20, 15, 12, 10, 8])
-    space = FrozenSpace.fit(*features(counts), *features(torch.full((10,), 4), seed=1))
-    assert len(analysis.boundary_displacement(space).pairs) == 45
-    assert space.summary().groups == {"head": 3, "medium": 4, "tail": 3}
-
-
 def test_margin_directions_against_definition(small: FrozenSpace) -> None:
-    result = analysis.margin_directions(small, choose_pairs(small, 2))
+    result = margin_directions(small, choose_pairs(small, 2))
     before, after = (scores(small, name, 0, 0, small.test[:]) for name in ("native", "temperature"))
     y, rho = small.test_labels.numpy(), rows(small.test[:]) @ small.state.mu.numpy().T
     g = np.array([ratio(P, k) for k in small.state.kappa.tolist()]) / TAU
@@ -330,13 +181,13 @@ def test_margin_directions_against_definition(small: FrozenSpace) -> None:
     assert 0.5 < covered / total < 1 and result.certified_wrong == 0
     assert sum(kind["incidences"] or 0 for kind in result.by_kind.values()) == total
     assert len(result.linear) == len(result.exact) == total
-    whole = analysis.margin_directions(small, choose_pairs(small, 2), intercept=True)
+    whole = margin_directions(small, choose_pairs(small, 2), intercept=True)
     assert torch.equal(whole.exact, result.exact) and not whole.certified_wrong
     assert (whole.exact - whole.linear).abs().mean() < (result.exact - result.linear).abs().mean()
 
 
 def test_typical_margins_against_definition(small: FrozenSpace) -> None:
-    result = analysis.typical_margins(small, choose_pairs(small, 2))
+    result = typical_margins(small, choose_pairs(small, 2))
     native, y = scores(small, "native", 1, 0, small.test[:]), small.test_labels.numpy()
     state, nu = small.state, P / 2 - 1
     for i, (a, b) in enumerate(result.pairs.tolist()):

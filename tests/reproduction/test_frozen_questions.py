@@ -1,0 +1,163 @@
+"""All questions about one space: in chunks, in JSON, on a GPU, and refused."""
+
+import json
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+
+from frozen_data import COUNTS, TAU, C, features, small_space
+from resultant import analysis
+from resultant._core import memory
+from resultant.analysis import FrozenSpace
+from resultant.analysis.metrics import UnansweredError, plain
+from resultant.analysis.theory import choose_pairs
+from resultant.classes.rule import REALIZATIONS
+from resultant.classes.statistics import MAX_KAPPA
+from resultant_reproduction.frozen.decisions import (
+    BETAS,
+    GAMMAS,
+    Policy,
+    compare_gradients,
+    decide,
+    realization_grid,
+)
+from resultant_reproduction.frozen.finite_sample import self_inclusion, support_curve
+from resultant_reproduction.frozen.fits import compare_fits
+from resultant_reproduction.frozen.pairs import margin_directions
+from resultant_reproduction.frozen.questions import QUESTIONS, Analysis, analyze_space
+from resultant_reproduction.frozen.same_state import same_state
+from small_features import alike
+
+
+@pytest.fixture(scope="session")
+def small_analysis(small: FrozenSpace) -> Analysis:
+    """All questions about the small space."""
+    return analyze_space(small)
+
+
+@pytest.mark.slow
+def test_decisions_do_not_depend_on_chunks(
+    small: FrozenSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = product(REALIZATIONS, BETAS, GAMMAS)
+    policies = list(dict.fromkeys(Policy(*point).canonical for point in points))
+    assert len(policies) == 42
+    whole = decide(small, policies)
+    monkeypatch.setattr(memory, "MATRIX_BYTES", 50 * 4 * C)
+    pieces = decide(small, policies)
+    for policy in policies:
+        assert torch.equal(whole.prediction[policy], pieces.prediction[policy])
+        torch.testing.assert_close(whole.nll[policy], pieces.nll[policy], rtol=1e-11, atol=1e-12)
+    some = torch.tensor([3, 50, 2])
+    part = decide(small, policies[:1], some)
+    assert torch.equal(part.prediction[policies[0]], whole.prediction[policies[0]][some])
+
+
+@pytest.mark.slow
+def test_questions_that_a_class_of_one_row_or_a_plane_cannot_answer() -> None:
+    """One row has the largest kappa; questions about a plane without answer are notes."""
+    x, y = features(torch.tensor([30, 30, 1]))
+    space = FrozenSpace.fit(x, y, *features(torch.tensor([5, 5, 5]), seed=1))
+    assert space.summary().single == (2,) and analysis.gain_distribution(space).capped == (2,)
+    assert float(space.state.kappa[2]) == MAX_KAPPA
+    included = analyze_space(space).self_inclusion
+    assert included is not None and included.classes.tolist() == [0, 1]
+    test = features(torch.tensor([6, 6, 6]), 2, seed=1)
+    flat = analyze_space(FrozenSpace.fit(*features(torch.tensor([40, 30, 20]), 2), *test))
+    assert flat.notes is not None and set(flat.notes) == {"fit"}
+    assert "expected p >= 3" in flat.notes["fit"]
+    assert flat.gradients is not None and flat.gradients.joint_error is None
+    json.dumps(flat.to_dict(), allow_nan=False)
+
+
+@pytest.mark.slow
+def test_all_questions_have_json_answers(small: FrozenSpace, small_analysis: Analysis) -> None:
+    assert small_analysis.notes == {}
+    answers = json.loads(json.dumps(small_analysis.to_dict(), allow_nan=False))
+    assert all(answers[name] is not None for name in QUESTIONS)
+    assert answers["gains"]["gain"] == small.gain.tolist()
+    assert answers["space"]["tau"] == TAU
+    steps: list[str] = []
+    one = analyze_space(small, ["gains"], progress=steps.append)
+    assert one.grid is None and one.gains is not None and steps == ["gains"]
+    values = {"a": (1, None), "b": torch.tensor([1.0, math.nan]), "c": math.inf}
+    assert plain(values) == {"a": [1, None], "b": [1.0, None], "c": None}
+
+
+@pytest.mark.gpu
+def test_answers_on_a_gpu(small_analysis: Analysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In several chunks: every question, and questions about splits with identities."""
+    monkeypatch.setattr(memory, "DEVICE_BYTES", 1 << 16)
+    space = small_space(device="cuda")
+    assert space.device.type == "cuda" and space.units("test", torch.arange(3)).is_cuda
+    result = analyze_space(space)
+    assert result.notes == {}
+    # Results and classes are on the CPU.
+    assert result.gains is not None and not result.gains.gain.is_cuda
+    assert not space.state.mu.is_cuda and not space.statistics.total.is_cuda
+    for name in ("space", *QUESTIONS):
+        expected, actual = (getattr(a, name).to_dict() for a in (small_analysis, result))
+        alike(actual, expected, 1e-9, 1e-9, name)
+    angular = Policy("angular")
+    decisions = decide(space, [angular], torch.tensor([3, 50, 2]))
+    for column in (decisions.prediction, decisions.nll, decisions.confidence):
+        assert all(not a.is_cuda and len(a) == 3 for a in column.values())
+    single, double = (
+        decide(s, [angular]) for s in (small_space(torch.float32, device="cuda"), space)
+    )
+    torch.testing.assert_close(single.nll[angular].double(), double.nll[angular], rtol=0, atol=2e-4)
+    identities = torch.arange(int(COUNTS.sum())) // 3 % 200
+    options: dict[str, Any] = {"fitting_share": 0.8, "identities": identities}
+    there: list[Any] = []
+    for device in ("cpu", "cuda"):
+        s = small_space(estimator="banerjee", device=device, **options)
+        pairs = choose_pairs(s, 1, 1)
+        answers = (
+            compare_gradients(s, 50, gamma=1.0, seed=1),
+            self_inclusion(s, 60),
+            same_state(s, 0.5, gamma=-1.0, per_class=2),
+            analysis.boundary_displacement(s, pairs, beta=0.5),
+            margin_directions(s, pairs, realization="angular"),
+        )
+        there.append([answer.to_dict() for answer in answers])
+    assert there[1][1]["history"] is not None
+    alike(there[1], there[0], 1e-9, 1e-9)
+
+
+X, Y = features(torch.tensor([4, 4, 4]))
+Q, W = features(torch.tensor([2, 2, 2]), seed=1)
+FIRST = torch.tensor([Y.tolist().index(c) for c in range(3)])
+
+
+def fit(x: Any = X, y: Any = Y, q: Any = Q, w: Any = W) -> FrozenSpace:
+    return FrozenSpace.fit(x, y, q, w)
+
+
+REFUSED: dict[type[Exception], list[tuple[Callable[[], Any], str]]] = {
+    ValueError: [
+        (lambda: analyze_space(fit(), ["gain"]), "expected questions among gains"),
+        (lambda: support_curve(fit(), (1, 2)), "expected sizes >= 2 and draws >= 1, got"),
+        (lambda: support_curve(fit(), ()), "expected sizes >= 2 and draws >= 1, got"),
+        (lambda: support_curve(fit(), (2,), draws=0), "expected sizes >= 2 and draws >= 1, got"),
+    ],
+    UnansweredError: [
+        (lambda: compare_fits(fit(q=Q[:1], w=W[:1])), "two held-out rows of some class, got none"),
+        (lambda: self_inclusion(fit(X[FIRST], Y[FIRST])), "two fitting rows or more"),
+        (lambda: support_curve(fit(), (5, 3)), "expected two classes of 6 training rows or more"),
+    ],
+    KeyError: [
+        (lambda: realization_grid(fit(), (0,), (0,)).point("angular", 2), "'angular' at beta = 2")
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "message"), [(kind, *row) for kind, rows in REFUSED.items() for row in rows]
+)
+def test_refused(kind: type[Exception], call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        call()
