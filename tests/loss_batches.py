@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from class_samples import seeded as seeded
-from resultant.losses import _cuda_graph, proco
+from resultant.losses import graph, loss
+from resultant.losses.bank import ProCoBank
 
 C, P, N, TAU = 6, 16, 24, 0.1
 COUNTS = torch.tensor([50.0, 20.0, 10.0, 6.0, 3.0, 1.0])
@@ -33,9 +34,9 @@ def cancelling(*lead: int) -> tuple[Tensor, Tensor]:
     return z, y
 
 
-def _record(recorded: _cuda_graph.Recorded, step: _cuda_graph.Step, pool: object) -> None:
+def _record(recorded: graph.Recorded, step: graph.Step, pool: object) -> None:
     """Stand in for the recording of a CUDA graph: a replay computes the step again."""
-    for _ in range(_cuda_graph.CALLS):
+    for _ in range(graph.CALLS):
         recorded.losses, recorded.gradient = recorded.run(step)
 
     def replay() -> None:
@@ -52,9 +53,9 @@ def play_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "CUDAGraph", SimpleNamespace)
     monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
-    monkeypatch.setattr(_cuda_graph.Recorded, "record", _record)
+    monkeypatch.setattr(graph.Recorded, "record", _record)
 
-    def takes(z: Tensor, num_classes: int) -> bool:
+    def takes(bank: ProCoBank, z: Tensor) -> bool:
         return z.requires_grad and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
-    monkeypatch.setattr(proco, "should_replay", takes)
+    monkeypatch.setattr(loss, "should_replay", takes)

@@ -55,7 +55,7 @@ def test_labels_outside_of_the_classes_add_nothing() -> None:
     one, other = ProCoBank(C, P), ProCoBank(C, P)
     z, y = batch(2)
     keep = torch.arange(len(y)) % 3 > 0
-    one.add(z, y.masked_fill(~keep, -1))
+    one.add(one.ranks.gather(z, y.masked_fill(~keep, -1)))
     other.update(z[:, keep], y[keep])
     assert torch.equal(one.old, other.old) and torch.equal(one.new, other.new)
 

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 import loss_batches
 from loss_batches import C, play_graphs, seeded as seeded
 from losses.test_paths import P, compare, made
-from resultant.losses.proco import ProCoLoss
+from resultant.losses import ProCoLoss
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -36,22 +36,22 @@ def batch(device: str, n: int = 20) -> tuple[Tensor, Tensor]:
 
 
 def graphs(loss: ProCoLoss) -> int:
-    assert loss.replay is not None
-    return len(loss.replay.recorded)
+    assert loss.graphs is not None
+    return len(loss.graphs.recorded)
 
 
 def test_recorded_at_the_third_call_of_a_shape(device: str) -> None:
     """The last batch of an epoch is smaller; ever new shapes are not recorded, and four at most."""
     plain, loss = made().to(device), made(cuda_graph="auto").to(device)
-    assert loss.replay is not None and plain.replay is None
+    assert loss.graphs is not None and plain.graphs is None
     for epoch in range(3):
         for n in (20, 20, 13):
             compare(plain, loss, *batch(device, n))
         assert graphs(loss) == (epoch > 0) + (epoch > 1)
     for n in (*range(100, 170), *(5, 6, 7) * 3):
         compare(plain, loss, *batch(device, n))
-    assert len(loss.replay.met) <= 65
-    assert [key[0][1] for key in loss.replay.recorded] == [20, 13, 5, 6]  # type: ignore[index]
+    assert len(loss.graphs.met) <= 65
+    assert [key[0][1] for key in loss.graphs.recorded] == [20, 13, 5, 6]  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_no_synchronisation() -> None:
         loss(z, y, weights=torch.ones(len(y), device="cuda")).backward()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        for graph in (loss.replay, None):
-            loss.replay = graph
+        for graphs in (loss.graphs, None):
+            loss.graphs = graphs
             loss(z, y, weights=torch.ones(len(y), device="cuda")).backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
@@ -208,7 +208,7 @@ z = torch.nn.functional.normalize(torch.randn(8, 32, device="cuda"), dim=-1).req
 y = torch.randint(7, (8,), device="cuda")
 loss = ProCoLoss(7, 32, realization="angular", cuda_graph=True, prior=0.0).cuda()
 (gradient,) = torch.autograd.grad(loss(z, y), z)
-assert gradient.isfinite().all() and len(loss.replay.recorded) == 1
+assert gradient.isfinite().all() and len(loss.graphs.recorded) == 1
 """
 
 

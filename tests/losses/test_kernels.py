@@ -8,7 +8,7 @@ from loss_batches import COUNTS, C, batch
 from programs import run_interpreted
 from resultant._core import memory
 from resultant.classes.statistics import fit_direction
-from resultant.losses import ProCoLoss, _streamed
+from resultant.losses import ProCoLoss, step_streamed
 from resultant.losses.bank import START_WEIGHT
 
 
@@ -50,7 +50,7 @@ def check_mean(device: str) -> None:
 
 
 def check_accumulate(device: str) -> None:
-    """Samples enter as in torch; a wrong length is noted with its row."""
+    """Samples enter as in torch; one of wrong length is noted with its class, and stays out."""
     from resultant.losses._bank_kernel import BLOCK, accumulate
 
     generator = torch.Generator().manual_seed(0)
@@ -65,10 +65,17 @@ def check_accumulate(device: str) -> None:
         accumulate(strided, labels.to(device), got[0], got[1], noted, 10, 0.05)
         torch.testing.assert_close(got.cpu(), expected, rtol=1e-14, atol=1e-14)
         assert noted == 0
-        for sample, largest in ((4, 1), (2, 3 + 2), (1, 3 + 2)):
-            x = z.clone()
-            x[sample] = 0
+        for sample, value, largest in ((4, 0, 1), (2, torch.nan, 13 + 2), (1, torch.inf, 13 + 2)):
+            x, before = z.clone(), got.clone()
+            x[sample, 1] = value
+            x[sample, 2:] *= value
+            entered = torch.arange(4) != sample
             accumulate(x.to(device), labels.to(device), got[0], got[1], noted, 10, 0.05)
+            samples = functional.pad(x.double(), (0, 1), value=1.0)[:4][entered]
+            expected = before.cpu().index_add(
+                1, labels[:4][entered] - 10, samples.expand(2, -1, -1)
+            )
+            torch.testing.assert_close(got.cpu(), expected, rtol=1e-14, atol=1e-14)
             assert noted == largest
 
 
@@ -99,7 +106,7 @@ def check_softmax(device: str) -> None:
             expected = plain(z.requires_grad_(), y)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(_softmax_kernel, "FEW_TILE", (2, 16, 1))
-                patch.setattr(_streamed, "partial_softmax", _softmax_kernel.FusedSoftmax)
+                patch.setattr(step_streamed, "partial_softmax", _softmax_kernel.FusedSoftmax)
                 for name in ("SCORE_BYTES", "DEVICE_BYTES"):
                     patch.setattr(memory, name, 4 * N * views * 4)  # chunks of four classes and two
                 got = fused(z, y)

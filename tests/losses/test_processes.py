@@ -194,8 +194,8 @@ def compare_in_a_group(device: str, folder: str) -> None:
 
 
 def test_shares_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "world_size", lambda: 3)
-    monkeypatch.setattr(distributed, "rank", lambda: 1)
+    monkeypatch.setattr(distributed, "world_size", lambda group: 3)
+    monkeypatch.setattr(distributed, "rank", lambda group: 1)
     whole, bank = ProCoBank(7, P), ProCoBank(7, P, shard_classes=True)
     assert bank.shares == [range(3), range(3, 6), range(6, 7)]
     assert bank.classes == range(3, 6) and torch.equal(bank.old, whole.old[3:6])

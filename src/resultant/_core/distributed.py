@@ -12,18 +12,23 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+# None stands for all processes.
+Group = dist.ProcessGroup | None
+
 
 def distributed() -> bool:
     """Return True if there is a process group."""
     return dist.is_available() and dist.is_initialized()
 
 
-def rank() -> int:
-    return dist.get_rank() if distributed() else 0
+def rank(group: Group = None) -> int:
+    """Return the rank of this process in a group, by default that of all processes."""
+    return dist.get_rank(group) if distributed() else 0
 
 
-def world_size() -> int:
-    return dist.get_world_size() if distributed() else 1
+def world_size(group: Group = None) -> int:
+    """Return the number of processes of a group, by default of all."""
+    return dist.get_world_size(group) if distributed() else 1
 
 
 def broadcast_from_rank0(*tensors: Tensor) -> None:
@@ -33,26 +38,34 @@ def broadcast_from_rank0(*tensors: Tensor) -> None:
             dist.broadcast(a, 0)
 
 
-def all_reduce_sum(a: Tensor) -> Tensor:
+def all_reduce_sum(a: Tensor, group: Group = None) -> Tensor:
     """Sum ``a`` over the processes, in place."""
     if distributed():
-        dist.all_reduce(a)
+        dist.all_reduce(a, group=group)
     return a
+
+
+def all_gather_host(a: Tensor, group: Group = None) -> Tensor:
+    """Stack the tensors ``a`` of every process, on the CPU, without waiting for a device."""
+    if world_size(group) == 1:
+        return a.unsqueeze(0)
+    parts = a.new_empty(world_size(group), *a.shape)
+    dist.all_gather(list(parts), a, group=_host_group(group or dist.group.WORLD))
+    return parts
 
 
 def all_gather_int(n: int) -> list[int]:
     """Return the number ``n`` of every process, without waiting for a device."""
-    if world_size() == 1:
-        return [n]
-    sizes = torch.zeros(world_size(), 1, dtype=torch.int64)
-    dist.all_gather(list(sizes), torch.tensor([n]), group=_host_group(dist.group.WORLD))
-    return sizes.flatten().tolist()
+    return all_gather_host(torch.tensor(n)).tolist()
 
 
 @cache
-def _host_group(world: dist.ProcessGroup | None) -> Any:
+def _host_group(group: Group) -> Any:
     """Return a group of the same processes that exchanges tensors of the CPU."""
-    return world if "cpu:" in dist.get_backend_config(world) else dist.new_group(backend="gloo")
+    if "cpu:" in dist.get_backend_config(group):
+        return group
+    ranks = dist.get_process_group_ranks(group)
+    return dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
 
 
 def wait_for_all() -> None:
@@ -66,21 +79,21 @@ def _patient_group(_: dist.ProcessGroup | None) -> Any:
     return dist.new_group(backend="gloo", timeout=timedelta(days=365))
 
 
-def gather(a: Tensor, sizes: list[int]) -> Tensor:
+def gather(a: Tensor, sizes: list[int], group: Group = None) -> Tensor:
     """Join tensors [n, ...] in the order of the ranks; ``sizes`` are n of every process."""
-    if world_size() == 1:
+    if world_size(group) == 1:
         return a
     most = max(sizes)
     padded = torch.cat([a, a.new_zeros(most - len(a), *a.shape[1:])])
     parts = a.new_empty(len(sizes), most, *a.shape[1:])
-    dist.all_gather(list(parts), padded)
+    dist.all_gather(list(parts), padded, group=group)
     return torch.cat([part[:n] for part, n in zip(parts, sizes, strict=True)])
 
 
-def all_reduce_max(a: Tensor) -> Tensor:
+def all_reduce_max(a: Tensor, group: Group = None) -> Tensor:
     """Take the largest of the values of all processes, in place."""
     if distributed():
-        dist.all_reduce(a, dist.ReduceOp.MAX)
+        dist.all_reduce(a, dist.ReduceOp.MAX, group)
     return a
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from resultant._core.device import device_of
 from resultant.classes.statistics import ZERO_LENGTH
+from resultant.losses.late_errors import FIRST_CLASS
 
 # Entries of a row that one program holds at most, and entries per warp.
 BLOCK, WARP = 2048, 256
@@ -82,10 +83,11 @@ def _launch_means(sums: Tensor, mu: Tensor, R: Tensor, scale: float) -> None:
 @triton.jit
 def _accumulate_rows(
     z, labels, old, new, noted, first_class, number,
-    p: tl.constexpr, BLOCK: tl.constexpr, TOLERANCE: tl.constexpr,
+    p: tl.constexpr, BLOCK: tl.constexpr, TOLERANCE: tl.constexpr, FIRST: tl.constexpr,
 ):  # fmt: skip
     sample = tl.program_id(0).to(tl.int64)
-    row = tl.load(labels + sample).to(tl.int64) - first_class
+    label = tl.load(labels + sample).to(tl.int64)
+    row = label - first_class
     # One comparison: some interpreters do not accept an "and" of two masks as a mask.
     held = tl.where(row < 0, number, row) < number
     z += sample * p
@@ -95,28 +97,35 @@ def _accumulate_rows(
     for start in range(0, p, BLOCK):
         column = start + first
         x = tl.load(z + column, mask=column < p, other=0.0).to(tl.float64)
-        entered = tl.where(held, column, p) < p
-        tl.atomic_add(old + place + column, x, mask=entered, sem="relaxed")
-        tl.atomic_add(new + place + column, x, mask=entered, sem="relaxed")
         squares += x * x
-    tl.atomic_add(old + place + p, 1.0, mask=held, sem="relaxed")
-    tl.atomic_add(new + place + p, 1.0, mask=held, sem="relaxed")
-    off = tl.abs(tl.sqrt(tl.sum(squares)) - 1) > TOLERANCE
-    tl.atomic_max(noted, tl.where(held, row + 2, 1), mask=off, sem="relaxed")
+    # The length of NaN is not within the tolerance.
+    unit = tl.abs(tl.sqrt(tl.sum(squares)) - 1) <= TOLERANCE
+    tl.atomic_max(noted, tl.where(held, label + FIRST, 1), mask=unit == 0, sem="relaxed")
+    entering = tl.where(unit, held, 0) != 0
+    # The row is read again, from the cache.
+    for start in range(0, p, BLOCK):
+        column = start + first
+        x = tl.load(z + column, mask=column < p, other=0.0).to(tl.float64)
+        mask = tl.where(entering, column, p) < p
+        tl.atomic_add(old + place + column, x, mask=mask, sem="relaxed")
+        tl.atomic_add(new + place + column, x, mask=mask, sem="relaxed")
+    tl.atomic_add(old + place + p, 1.0, mask=entering, sem="relaxed")
+    tl.atomic_add(new + place + p, 1.0, mask=entering, sem="relaxed")
 
 
 def accumulate(
     z: Tensor, labels: Tensor, old: Tensor, new: Tensor, noted: Tensor, start: int, tolerance: float
 ) -> None:
     """Add vectors z [M, p] and counts to the rows ``labels - start`` [M] of the contiguous banks
-    [C, p + 1]; other rows add nothing. ``noted`` becomes at least the row plus 2, or 1 for another
-    row, of each vector whose length is not one within the tolerance."""
+    [C, p + 1]; other rows add nothing, and neither do vectors whose length is not one within the
+    tolerance. For these, the first number of ``noted`` becomes at least the label plus
+    `FIRST_CLASS`, or 1 for another row."""
     if len(z):
         block, warps = _row_block(z.shape[-1])
         with device_of(z):
             _accumulate_rows[(len(z),)](
                 *(z.contiguous(), labels.contiguous(), old, new, noted, start, len(old)),
-                *(z.shape[-1], block, tolerance),
+                *(z.shape[-1], block, tolerance, FIRST_CLASS),
                 num_warps=warps,
             )
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from resultant._core.device import device_of
 from resultant.classes.realization import Terms
 from resultant.losses._bank_kernel import UNIT_SCALE, half_directions
-from resultant.losses._streamed import Columns, PartialSoftmax
+from resultant.losses.step_streamed import Columns, PartialSoftmax
 from resultant.score.kernel import constants, difference, tilt
 
 # Queries and classes of a tile, and warps per program: for few queries, and from MANY on.

@@ -11,34 +11,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from resultant._core import distributed, validation
+from resultant._core import validation
 from resultant._core.device import kernel_module
+from resultant._core.distributed import Group
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.statistics import ClassState, ClassStatistics, fit_direction, fit_kappa
-from resultant.losses import _batch
-from resultant.losses._batch import by_view, rank_sizes
+from resultant.losses.batch import by_view, require_batch, require_unit
+from resultant.losses.late_errors import LateErrors
+from resultant.losses.module import WideModule
+from resultant.losses.ranks import Batch, Ranks
 from resultant.vmf.estimators import OF_LENGTH, require_estimator
 
 START_LENGTH, START_WEIGHT = 0.9, 1e-30
-# Classes whose random starts are drawn at a time.
-START_ROWS = 1 << 16
+# Classes whose random starts are drawn at a time, from a generator of their own.
+START_ROWS = 1 << 13
 # Distance of a length from one that is more than rounding in half precision.
 LENGTH_TOLERANCE = 0.05
-
-
-class WideModule(nn.Module):
-    """Module whose buffers move with it and keep their dtype: ``half()`` is for networks."""
-
-    def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
-        kept = {name: a for name, a in self._buffers.items() if a is not None and not a.is_meta}
-        super()._apply(fn, recurse)
-        for name, a in kept.items():
-            # Also for ``to_empty``, which would forget the settings of a loss.
-            self._buffers[name] = a.to(getattr(self, name).device).contiguous()
-        return self
 
 
 class Snapshot(NamedTuple):
@@ -54,8 +45,9 @@ class ProCoBank(WideModule):
     r"""Running class statistics of ProCo: the banks ``old`` and ``new`` of controlled training.
 
     ``old`` holds the previous epoch and the current one so far, ``new`` only the current epoch:
-    buffers [C, p + 1] of sums and counts in ``state_dict``. The samples of all ranks of
-    torch.distributed enter the banks of every rank. A label outside of the classes adds nothing.
+    sums and counts [C, p + 1] in ``state_dict``. The samples of all ranks of torch.distributed
+    enter the banks of every rank. A label outside of the classes adds nothing, and neither does a
+    vector without a direction.
 
     Args:
         num_classes, dim: Number of classes C and dimension p of the unit vectors.
@@ -65,6 +57,7 @@ class ProCoBank(WideModule):
         shard_classes: Hold a share of the classes, ``classes``, in each process (`ProCoLoss`).
         samples_per_epoch: Samples of an epoch on all ranks, of any number of views, after which an
             epoch begins by itself. None leaves epochs to `start_epoch`.
+        process_group: Processes that share the statistics, by default all.
 
     Example:
         >>> bank = ProCoBank(3, 4)
@@ -76,8 +69,9 @@ class ProCoBank(WideModule):
     old: Tensor
     new: Tensor
     epoch: Tensor
-    noted: Tensor
+    ignored: Tensor
 
+    @torch.inference_mode(False)
     def __init__(
         self,
         num_classes: int,
@@ -88,6 +82,7 @@ class ProCoBank(WideModule):
         seed: int = 0,
         shard_classes: bool = False,
         samples_per_epoch: int | None = None,
+        process_group: Group = None,
     ) -> None:
         super().__init__()
         require_estimator(estimator, OF_LENGTH)
@@ -98,24 +93,23 @@ class ProCoBank(WideModule):
         self.samples_per_epoch = samples_per_epoch
         if samples_per_epoch is not None:
             self.samples_per_epoch = validation.integer("samples_per_epoch", samples_per_epoch, 1)
-        processes = distributed.world_size() if shard_classes else 1
-        # Equal shares, the last of them possibly smaller.
-        height = -(-self.num_classes // processes)
-        starts = range(0, self.num_classes, height)
-        if len(starts) < processes:
-            rule = "expected a number of classes that gives every process a share"
-            raise ValueError(f"{rule}, got {num_classes} classes for {processes} processes")
-        self.shares = [range(i, min(i + height, self.num_classes)) for i in starts]
-        self.classes = self.shares[distributed.rank() if shard_classes else 0]
-        self.shard_classes = shard_classes
+        self.ranks, self.shard_classes = Ranks(process_group), shard_classes
+        self.shares = [range(self.num_classes)]
+        if shard_classes:
+            self.shares = self.ranks.shares(self.num_classes)
+        self.classes = self.shares[self.ranks.rank if shard_classes else 0]
+        self.here = slice(self.classes.start, self.classes.stop)
         for name in ("old", "new"):
             sums = torch.empty(len(self.classes), self.dim + 1, dtype=torch.float64)
-            self.register_buffer(name, sums)
+            if shard_classes:
+                # No buffer: DistributedDataParallel copies the buffers of rank 0 to other ranks.
+                setattr(self, name, sums)
+            else:
+                self.register_buffer(name, sums)
         self.register_buffer("epoch", torch.zeros((), dtype=torch.int64))
-        # The row plus 2 of a vector of wrong length on a GPU, 1 for a row elsewhere; the host reads
-        # a copy in pinned memory without waiting.
-        self.register_buffer("noted", torch.zeros((), dtype=torch.int64), persistent=False)
-        self.wrong: Tensor | None = None
+        # Samples without a class among those that are counted in ``seen``.
+        self.register_buffer("ignored", torch.zeros((), dtype=torch.int64), persistent=False)
+        self.errors = LateErrors(self.num_classes)
         self.reset()
 
     def extra_repr(self) -> str:
@@ -129,10 +123,11 @@ class ProCoBank(WideModule):
         self.seen = 0
         if self.old.is_meta:
             return
-        self.epoch.zero_()
-        self.noted.zero_()
-        self._start(self.old, 0)
-        self._start(self.new, 1)
+        for a in (self.epoch, self.ignored):
+            a.zero_()
+        self.errors.reset()
+        self._start(self.old, 0, 0)
+        self._start(self.new, 0, 1)
 
     def start_epoch(self, epoch: int | None = None) -> None:
         """Begin an epoch, whose number may be given as to ``set_epoch`` of a sampler: copy ``new``
@@ -148,34 +143,46 @@ class ProCoBank(WideModule):
     def _begin(self, epoch: int) -> None:
         self.old.copy_(self.new)
         self.epoch.fill_(epoch)
-        self._start(self.new, 1)
+        self._start(self.new, epoch, 1)
 
-    def advance(self, n: int) -> None:
-        """Count n samples of a step of all ranks; begin an epoch if they do not fit this one."""
-        size = self.samples_per_epoch
+    def _start(self, bank: Tensor, epoch: int, which: int) -> None:
+        write_starts(bank, self.classes, self.num_classes, (self.seed, epoch, which))
+
+    def advance(self, labels: Tensor, has_ignored: bool = False) -> None:
+        """Count the samples of a step of all ranks, without those of labels < 0 if some may be;
+        begin an epoch if the samples do not fit this one."""
+        size, ranks, n = self.samples_per_epoch, self.ranks.size, len(labels)
         if torch.compiler.is_compiling() or size is None or self.seen < 0:
             return
         if self.old.is_cuda and torch.cuda.is_current_stream_capturing():
             # Nothing can be counted inside a graph of the caller.
             return
-        if n > size:
-            self.seen = -1
-            warnings.warn(
-                f"expected batches within an epoch of {size} samples, got a batch of {n}: "
-                "class_counts are not the numbers of training samples, and the statistics do not "
-                "age; call start_epoch() before every epoch",
-                stacklevel=5,
-            )
-            return
         # Samplers pad an epoch to a multiple of the ranks.
-        ranks = distributed.world_size()
-        if self.seen + n > -(-size // ranks) * ranks:
+        most = -(-size // ranks) * ranks
+        if has_ignored and self.seen + n <= most:
+            self.ignored += (labels < 0).sum()
+        elif has_ignored:
+            # Waits for the device, a few times per epoch: what is left at least halves in between.
+            n -= int((labels < 0).sum())
+            self.seen -= int(self.ignored)
+            self.ignored.zero_()
+        wrong = None
+        if n > size:
+            wrong = f"batches within an epoch of {size} samples, got a batch of {n}: class_counts "
+            wrong += "are not the numbers of training samples"
+        elif self.seen == 0 and n <= ranks and size % ranks:
+            # A padded epoch has one step more than one whose rest is dropped.
+            wrong = f"more than one sample per rank and step, or an epoch of {size} samples that "
+            wrong += f"is a multiple of the {ranks} ranks: the end of an epoch is unknown"
+        if wrong:
+            self.seen = -1
+            remedy = "the statistics do not age; call start_epoch() before every epoch"
+            warnings.warn(f"expected {wrong}, and {remedy}", stacklevel=5)
+            return
+        if self.seen + n > most:
             self._begin(int(self.epoch) + 1)
             self.seen = 0
         self.seen += n
-
-    def _start(self, bank: Tensor, which: int) -> None:
-        write_starts(bank, self.classes, self.num_classes, (self.seed, int(self.epoch), which))
 
     def rows(self, y: Tensor) -> Tensor:
         """Return the row of each sample in the banks; -1 if its class is not held here."""
@@ -186,62 +193,55 @@ class ProCoBank(WideModule):
     def update(self, z: Tensor, y: Tensor) -> Snapshot:
         """Add unit vectors z [N, p] or [V, N, p] of V views with labels y [N] to both banks; return
         what each view is scored against: ``old`` with this view and the views before it."""
-        _batch.require_batch(z, y, self.num_classes, self.old)
-        _batch.require_unit(z)
-        sizes = rank_sizes(len(y))
-        self.advance(sum(sizes))
-        return self.add(z, y, sizes)
+        try:
+            self.raise_known_errors()
+            require_batch(z, y, self.num_classes, self.old)
+            require_unit(z)
+        except Exception as error:
+            self.ranks.fail(error)
+            raise
+        batch = self.ranks.gather(by_view(z), y)
+        self.advance(batch.labels)
+        seen = self.add(batch)
+        self.errors.publish()
+        return seen
 
-    def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
+    def add(self, batch: Batch) -> Snapshot:
         """Add views as `update` does, without checks and without waiting for the device."""
-        views, labels, here = _batch.gather_ranks(z, y, sizes)
-        dtype = COMPUTE_DTYPE[z.dtype]
+        dtype, rows = COMPUTE_DTYPE[batch.z.dtype], self.rows(batch.y)
         seen: list[tuple[Tensor, ...]] = []
-        for view in views:
-            self.accumulate(view, labels)
+        for view in batch.views:
+            self.accumulate(view, batch.labels)
             seen.append(mean(self.old, dtype))
             if self.leave_out:
-                seen[-1] += self.leave_one_out(view[here], self.old[self.rows(y)], dtype)
+                own = self.old[rows.clamp_min(0)]
+                seen[-1] += self.leave_one_out(view[batch.here], own, rows < 0, dtype)
         return Snapshot(*map(torch.stack, zip(*seen, strict=True)))
 
-    def seen_by_views(self, z: Tensor, y: Tensor) -> Snapshot:
-        """Return what `add` returned for the batch that was added last."""
-        views, rows, sums = by_view(z.detach()), self.rows(y), [self.old]
-        for view in views[1:].flip(0):
-            sums.insert(0, sums[0].index_add(0, rows.clamp_min(0), -_samples(view, rows)))
-        mu, R = mean(torch.stack(sums), COMPUTE_DTYPE[z.dtype])
-        if not self.leave_out:
-            return Snapshot(mu, R)
-        own = torch.stack([a[rows] for a in sums])
-        return Snapshot(mu, R, *self.leave_one_out(views, own, COMPUTE_DTYPE[z.dtype]))
-
     def accumulate(self, z: Tensor, y: Tensor) -> None:
-        """Add vectors z [M, p] to the rows of their labels y [M] in both banks."""
+        """Add vectors z [M, p] to the rows of their labels y [M] in both banks; a vector of another
+        length than one, or of NaN, is noted instead."""
         if (kernels := _kernels(self.old)) is not None:
-            banks = self.old, self.new, self.noted
+            banks = self.old, self.new, self.errors.noted
             kernels.accumulate(z, y, *banks, self.classes.start, LENGTH_TOLERANCE)
-        else:
-            rows = self.rows(y)
-            samples = _samples(z, rows)
+        elif len(z):
+            samples, rows = functional.pad(z.double(), (0, 1), value=1.0), self.rows(y)
+            lengths = torch.linalg.vector_norm(samples[:, :-1], dim=-1)
+            off = ~((lengths - 1).abs() <= LENGTH_TOLERANCE)
+            self.errors.note_lengths(torch.where(rows < 0, -1, y), off)
+            samples = samples.masked_fill_((off | (rows < 0)).unsqueeze(-1), 0.0)
             for bank in (self.new, self.old):
                 bank.index_add_(0, rows.clamp_min(0), samples)
-            if not z.is_cuda or torch.compiler.is_compiling():
-                return
-            off = (torch.linalg.vector_norm(z, dim=-1, dtype=torch.float64) - 1).abs()
-            noted = torch.where(off > LENGTH_TOLERANCE, rows + 2, 0).amax()
-            torch.maximum(self.noted, noted, out=self.noted)
-        if self.wrong is None:
-            # Later steps write to it, also if this one is in inference mode.
-            with torch.inference_mode(False):
-                self.wrong = torch.zeros((), dtype=torch.int64, device="cpu").pin_memory()
-        self.wrong.copy_(self.noted, non_blocking=True)
 
-    def leave_one_out(self, z: Tensor, own: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Return mu and R of classes ``own`` [..., p + 1] without their queries z [..., p]."""
+    def leave_one_out(
+        self, z: Tensor, own: Tensor, absent: Tensor, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        """Return mu and R of classes ``own`` [..., p + 1] without their queries z [..., p], of
+        which some are ``absent`` [N] from all classes."""
         rest = torch.cat([own[..., :-1] - z, own[..., -1:] - 1], -1)
         mu, R = mean(rest, dtype)
         # As of a random start, which is nearly orthogonal to every query.
-        empty = rest[..., -1] < 0.5
+        empty = absent | (rest[..., -1] < 0.5)
         return mu.masked_fill_(empty.unsqueeze(-1), 0.0), R.masked_fill_(empty, START_LENGTH)
 
     def of_all_shards(self, a: Tensor) -> Tensor:
@@ -249,7 +249,7 @@ class ProCoBank(WideModule):
         if len(self.shares) == 1:
             return a
         sizes = [len(classes) for classes in self.shares]
-        return distributed.gather(a.movedim(-1, 0), sizes).movedim(0, -1)
+        return self.ranks.join(a.movedim(-1, 0), sizes).movedim(0, -1)
 
     def kappa(self, R: Tensor) -> Tensor:
         """Return the concentrations fitted to mean lengths, at most 1e5."""
@@ -279,58 +279,65 @@ class ProCoBank(WideModule):
         weight = weight.squeeze(-1)
         return ClassStatistics.of(total=total, weight=weight, count=weight.round().long())
 
-    def require_lengths(self) -> None:
-        """Raise if a step that the device has finished had a vector of another length than one."""
-        if self.wrong is None or not (row := int(self.wrong)):
-            return
-        self.wrong.zero_()
-        self.noted.zero_()
-        name = f" in {self.class_name(self.classes.start + row - 2)}" if row > 1 else ""
-        raise validation.DivergedError(
-            f"expected unit vectors z in all steps so far, got another length{name} (a vector of "
-            "zeros has no direction; normalize after casting to float32)"
-        )
+    def raise_known_errors(self) -> None:
+        """Raise what earlier steps met, as far as is known without waiting for the device."""
+        self.errors.raise_known(self.class_name)
+
+    def check(self) -> None:
+        """Raise what earlier steps met. Waits for the device."""
+        self.errors.check(self.class_name)
 
     def class_name(self, c: int) -> str:
         """Name a class in an error."""
         return f"class {c}"
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy of pinned memory would not be pinned.
-        return {**self.__dict__, "wrong": None}
-
     def _apply(self, fn: Any, recurse: bool = True) -> WideModule:
         empty = self.old.is_meta
         super()._apply(fn, recurse)
+        if self.shard_classes:
+            for name in ("old", "new"):
+                a = getattr(self, name)
+                moved = fn(a)
+                setattr(self, name, moved if a.is_meta else a.to(moved.device))
         if empty and not self.old.is_meta:
             # Made on the meta device, and now on a real one.
             self.reset()
         return self
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + "seen"] = torch.tensor(self.seen, device="cpu")
         if self.shard_classes:
-            for name in (prefix + "old", prefix + "new"):
-                destination[name] = _batch.sharded(destination[name], self.num_classes)
+            self.ranks.require_shares(self.shares, self.classes)
+            for name in ("old", "new"):
+                rows = getattr(self, name).detach()
+                destination[prefix + name] = self.ranks.dtensor(rows, self.num_classes)
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        seen = self.seen - int(self.ignored) if self.seen >= 0 else self.seen
+        destination[prefix + "seen"] = torch.tensor(seen, device="cpu")
 
     def _load_from_state_dict(  # type: ignore[override]
-        self, state_dict: Any, prefix: str, *rest: Any
+        self, state_dict: Any, prefix: str, metadata: Any, strict: bool, missing: list, *rest: Any
     ) -> None:
         state_dict = dict(state_dict)
-        for name in {prefix + "old", prefix + "new"} & state_dict.keys():
+        for name in ("old", "new"):
+            if prefix + name not in state_dict:
+                missing += [prefix + name] * self.shard_classes
+                continue
             # Split by class, or whole.
-            rows = state_dict[name]
+            rows = state_dict[prefix + name]
             rows = rows.full_tensor() if hasattr(rows, "full_tensor") else rows
             if rows.shape[:1] == (self.num_classes,):
-                rows = rows[self.classes.start : self.classes.stop]
+                rows = rows[self.here]
             # The kernels read rows one after the other, also of a tensor that is assigned.
-            state_dict[name] = rows.contiguous()
+            state_dict[prefix + name] = rows.double().contiguous()
+            if self.shard_classes:
+                with torch.no_grad():
+                    getattr(self, name).copy_(state_dict.pop(prefix + name))
         seen, epoch = state_dict.pop(prefix + "seen", None), state_dict.get(prefix + "epoch")
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *rest)
         if epoch is not None:
             # In a state without this number, an epoch was begun by the caller or not at all.
             self.seen = (-1 if int(epoch) else 0) if seen is None else int(seen)
+            self.ignored.zero_()
 
 
 def mean(sums: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -352,24 +359,18 @@ def _kernels(sums: Tensor) -> ModuleType | None:
 
 
 def write_starts(rows: Tensor, classes: range, num_classes: int, entropy: tuple[int, ...]) -> None:
-    """Write the starts of ``classes`` into rows [K, p + 1], fixed by seed, epoch and bank."""
+    """Write the starts of ``classes`` into rows [K, p + 1], fixed by seed, epoch and bank: a share
+    of the classes has the starts that they have among all."""
     rows[:, -1] = START_WEIGHT
-    mixed = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
-    generator = torch.Generator("cpu").manual_seed(int(mixed[0] >> np.uint64(1)))
-    # All classes are drawn, so that any share of them is the same.
-    for left in range(0, num_classes, START_ROWS):
-        right = min(left + START_ROWS, num_classes)
+    for block in range(classes.start // START_ROWS, -(-classes.stop // START_ROWS)):
+        left, right = block * START_ROWS, min((block + 1) * START_ROWS, num_classes)
+        words = np.random.SeedSequence((*entropy, block) if block else entropy)
+        seed = int(words.generate_state(1, np.uint64)[0] >> np.uint64(1))
+        generator = torch.Generator("cpu").manual_seed(seed)
         # Not in the default dtype, in which other numbers would be drawn.
         options = {"generator": generator, "dtype": torch.float32, "device": "cpu"}
         u = torch.randn(right - left, rows.shape[1] - 1, **options)
         first, last = max(left, classes.start), min(right, classes.stop)
-        if first < last:
-            u = u[first - left : last - left].double()
-            u = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
-            rows[first - classes.start : last - classes.start, :-1] = u.to(rows.device)
-
-
-def _samples(z: Tensor, rows: Tensor) -> Tensor:
-    """Return vectors z [M, p] and counts as [M, p + 1] in float64, zero for rows below zero."""
-    counted = functional.pad(z.double(), (0, 1), value=1.0)
-    return counted.masked_fill_((rows < 0).unsqueeze(-1), 0.0)
+        u = u[first - left : last - left].double()
+        u = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
+        rows[first - classes.start : last - classes.start, :-1] = u.to(rows.device)

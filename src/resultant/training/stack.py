@@ -91,7 +91,7 @@ class Stack:
         """Return the contrastive loss [runs]; every loss has the class statistics of ProCo."""
         if self.supervised is None:
             return self.proco(views, labels)
-        self.proco.snapshot(views, labels)
+        self.proco.bank.add_runs(views, labels)
         return self.supervised(views, labels)
 
     def step(self) -> None:
@@ -132,7 +132,7 @@ class Stack:
             if self.graph is None:
                 self.step()
             else:
-                self.proco.bank.require_lengths()
+                self.proco.bank.raise_known_errors()
                 self.graph.replay()
 
     def capture(self, epoch: int = 0) -> None:
@@ -141,7 +141,7 @@ class Stack:
         self.batches.rehearse(epoch)
         before = {name: a.clone() for name, a in self.tensors().items()}
         # Not part of the state: every epoch begins and ends without them.
-        transient = [(a, a.clone()) for a in (self.total, self.proco.least_target)]
+        transient = [(a, a.clone()) for a in (self.total, self.proco.bank.errors.least)]
         self.model.train()
         # One stream per stack: cuBLAS has a workspace for every stream, a graph keeps that of its
         # capture, and the graphs of several stacks run at once.

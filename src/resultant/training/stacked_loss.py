@@ -3,6 +3,7 @@ classes of all runs are the columns of one score: R runs launch as many kernels 
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.losses.bank import ProCoBank, Snapshot, write_starts
 from resultant.losses.contrastive import ContrastiveLoss
-from resultant.losses.logit_adjusted import LogitAdjustedCrossEntropy, log_prior_of
+from resultant.losses.prior import LogitAdjustedCrossEntropy, log_prior_of
 from resultant.score.exact import vmf_score
 
 # Roles of realizations in a score; temperature and preserve share their temperature.
@@ -42,15 +43,14 @@ class StackedProCoBank(ProCoBank):
         first = torch.arange(0, total, self.per_run).unsqueeze(-1)
         self.register_buffer("first", first, persistent=False)
 
-    def _start(self, bank: Tensor, which: int) -> None:
+    def _start(self, bank: Tensor, epoch: int, which: int) -> None:
         for rows, seed in zip(self._by_run(bank, 0), self.seeds, strict=True):
-            entropy = seed, int(self.epoch), which
-            write_starts(rows, range(self.per_run), self.per_run, entropy)
+            write_starts(rows, range(self.per_run), self.per_run, (seed, epoch, which))
 
-    def add(self, z: Tensor, y: Tensor, sizes: list[int] | None = None) -> Snapshot:
+    def add_runs(self, z: Tensor, y: Tensor) -> Snapshot:
         """Add views z [V, R, N, p] with labels y [N] or [R, N]; see `ProCoBank.add`."""
         labels = (y + self.first).flatten()
-        return self._snapshot_by_run(super().add(z.flatten(1, 2), labels, sizes))
+        return self._snapshot_by_run(self.add(self.ranks.gather(z.flatten(1, 2), labels)))
 
     def snapshot(self, dtype: torch.dtype = torch.float32) -> Snapshot:
         return self._snapshot_by_run(super().snapshot(dtype))
@@ -103,8 +103,9 @@ class StackedProCoLoss(ContrastiveLoss):
         self.realizations = tuple(rule.realization for rule in rules)
         self.has_gains = any(name != "native" for name in self.realizations)
         self.has_temperatures = any(name in TEMPERED for name in self.realizations)
-        self.beta = torch.tensor([[rule.beta] for rule in rules], dtype=torch.float64)
-        self.least_target = self.least_target.repeat(len(rules), 1)
+        del self.beta
+        beta = torch.tensor([[rule.beta] for rule in rules], dtype=torch.float64)
+        self.register_buffer("beta", beta, persistent=False)
         # A role of all runs or of none has no mask.
         self.in_all: dict[str, bool] = {}
         for role, names in ROLES.items():
@@ -115,16 +116,21 @@ class StackedProCoLoss(ContrastiveLoss):
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         """Return the losses [R] of unit vectors z [V, R, N, p] and labels y [N] or [R, N]."""
-        self.bank.require_lengths()
+        self.bank.raise_known_errors()
         # Once here: products and banks would copy the views of a network again.
         z = z.contiguous()
-        return self.entropies(z, _labels_by_view(y, z), self.snapshot(z, y)).mean((0, 1))
+        snapshot = self.bank.add_runs(z, y) if self.training else self.bank.snapshot(z.dtype)
+        losses = self.entropies(z, _labels_by_view(y, z), snapshot).mean((0, 1))
+        self.bank.errors.publish()
+        return losses
 
     def state(self, run: int) -> ClassState:
         """Return the classes that one run is scored against, of the bank ``old``."""
         return self.bank.state(bank=self.bank.sums()[run])
 
-    def _score(self, rho: Tensor, kappa: Tensor, gains: Gains | None) -> Tensor:
+    def score(
+        self, rho: Tensor, kappa: Tensor, gains: Gains | None, classes: Any = None
+    ) -> Tensor:
         kappa, q = kappa.to(rho.dtype), None
         terms = self.terms(kappa, gains)
         if terms.tau is not None:
@@ -134,8 +140,8 @@ class StackedProCoLoss(ContrastiveLoss):
         return terms.of(q, rho)
 
     @torch.no_grad()
-    def terms(self, kappa: Tensor, gains: Gains | None) -> Terms:
-        tau = torch.full((), self.temperature, dtype=kappa.dtype, device=kappa.device)
+    def terms(self, kappa: Tensor, gains: Gains | None, classes: Any = None) -> Terms:
+        tau = self.tau(kappa).to(kappa.dtype)
 
         def of(name: str) -> Terms:
             return terms(name, kappa, tau, gains, self.bank.dim)
@@ -151,8 +157,9 @@ class StackedProCoLoss(ContrastiveLoss):
                 slope = self._where(name, added, 0.0 if slope is None else slope)
         return Terms(used, None if slope is None else slope.to(kappa.dtype), shift)
 
-    def require_temperatures(self, least: Tensor) -> None:
-        super().require_temperatures(self._where("tempered", least, math.inf))
+    def least(self, gains: Gains, dtype: torch.dtype, classes: Any) -> Tensor:
+        least = super().least(gains, dtype, classes)
+        return self._where("tempered", least, math.inf)
 
     def _has(self, role: str) -> bool:
         return self.in_all[role] or getattr(self, role) is not None

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from resultant._core import validation
 from resultant._core.arrays import require_labels, shape_of
-from resultant.losses._batch import by_view, compute_dtype, cross_entropy
-from resultant.losses.bank import WideModule
+from resultant.losses.batch import by_view, compute_dtype, no_autocast
+from resultant.losses.module import WideModule
 
 
 class LogitAdjustedCrossEntropy(WideModule):
@@ -47,14 +48,25 @@ class LogitAdjustedCrossEntropy(WideModule):
 
     def mean_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Average the cross-entropies of logits [V, ..., N, C] at labels [N, V, ...] over N, V."""
-        with torch.autocast(logits.device.type, enabled=False):
+        with no_autocast(logits):
             scores = compute_dtype(logits).movedim(-2, 0)
             return cross_entropy(scores, self.log_prior, labels).mean((0, 1))
 
 
+def cross_entropy(scores: Tensor, offset: Tensor, labels: Tensor) -> Tensor:
+    """Return the cross-entropies [...] of ``scores`` [..., C] + ``offset`` [C] at labels [...]."""
+    logits = (scores + offset.to(scores.dtype)).flatten(0, -2)
+    entropies = functional.cross_entropy(logits, labels.reshape(-1), reduction="none")
+    return entropies.view(labels.shape)
+
+
 def require_counts(counts: Tensor | Sequence[float], num_classes: int | None = None) -> Tensor:
     """Return class counts [C] in float64 on the CPU; raise unless they are counts of C classes."""
-    n = torch.as_tensor(counts, dtype=torch.float64, device="cpu").detach()
+    try:
+        n = torch.as_tensor(counts, dtype=torch.float64, device="cpu").detach()
+    except (TypeError, ValueError, RuntimeError):
+        got = f"{type(counts).__name__}: pass a list or tensor of numbers, in the order of classes"
+        raise ValueError(f"expected class_counts [C], got {got}") from None
     if n.dim() != 1 or not len(n):
         raise ValueError(f"expected class_counts [C] of one class or more, got {shape_of(n)}")
     if num_classes not in (None, len(n)):

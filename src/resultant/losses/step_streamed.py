@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from resultant._core import distributed, memory
+from resultant._core import memory
 from resultant._core.autograd import untraced
 from resultant._core.device import kernel_module
 from resultant.classes.gain import Gains
 from resultant.classes.realization import Terms
 from resultant.classes.statistics import fit_length
-from resultant.losses._batch import gather_ranks
 from resultant.losses.bank import ProCoBank, mean
+from resultant.losses.batch import compute_dtype, no_autocast
 from resultant.losses.contrastive import ContrastiveLoss
+from resultant.losses.ranks import Batch, Ranks
 
 
 def should_stream(bank: ProCoBank, z: Tensor) -> bool:
@@ -31,13 +32,18 @@ def should_stream(bank: ProCoBank, z: Tensor) -> bool:
 
 
 @untraced
-def streamed_entropies(
-    loss: ContrastiveLoss, z: Tensor, y: Tensor, sizes: list[int] | None = None
-) -> Tensor:
-    """Return the cross-entropies [V, N] of z [V, N, p], in the dtype to compute in."""
-    with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
-        entropies, gradient = _Step(loss, z.detach(), y, sizes).result()
-    return WithGradient.apply(z, (entropies, gradient, None))  # type: ignore[return-value]
+def streamed_step(loss: ContrastiveLoss, batch: Batch) -> Tensor:
+    """Return the cross-entropies [V, N] of a batch, as `stored_step` does."""
+    z, tau = compute_dtype(batch.z), loss.temperature
+    if torch.is_grad_enabled() and isinstance(tau, Tensor) and tau.requires_grad:
+        raise RuntimeError(
+            "expected a temperature without gradient where scores are not stored (classes in "
+            "shards, or scores too large), got one with a gradient: use smaller batches, or "
+            "loss.temperature.requires_grad_(False)"
+        )
+    with torch.no_grad(), no_autocast(z):
+        known = _Step(loss, batch._replace(z=z.detach())).result()
+    return WithGradient.apply(z, known)  # type: ignore[return-value]
 
 
 class Columns(NamedTuple):
@@ -87,11 +93,11 @@ class PartialSoftmax:
         self.total = self.total * share
         self.gradient *= share.unsqueeze(-1)
 
-    def over_processes(self) -> None:
+    def over(self, ranks: Ranks) -> None:
         """Add the classes of all processes to those of this process."""
-        self.rescale(distributed.all_reduce_max(self.top.clone()))
-        distributed.all_reduce_sum(self.total)
-        distributed.all_reduce_sum(self.gradient)
+        self.rescale(ranks.max(self.top.clone()))
+        ranks.sum(self.total)
+        ranks.sum(self.gradient)
 
 
 def partial_softmax(z: Tensor, terms: Terms) -> PartialSoftmax:
@@ -107,42 +113,37 @@ def partial_softmax(z: Tensor, terms: Terms) -> PartialSoftmax:
 class _Step:
     """One step: queries z [V, Q, p], and the M samples of the batch as the views see them."""
 
-    def __init__(
-        self, loss: ContrastiveLoss, z: Tensor, y: Tensor, sizes: list[int] | None
-    ) -> None:
+    def __init__(self, loss: ContrastiveLoss, batch: Batch) -> None:
         bank = loss.bank
-        self.loss, self.bank, self.z = loss, bank, z
-        views, labels, self.here = z, y, slice(None)
-        if loss.training or bank.shard_classes:
-            views, labels, self.here = gather_ranks(z, y, sizes)
+        self.loss, self.bank, self.z, self.here = loss, bank, batch.z, batch.here
         # The places of the queries among the samples.
-        self.queries = self.here
+        self.queries = batch.here
         if bank.shard_classes:
-            self.z, self.queries = views, slice(None)
-        self.labels, rows = labels, bank.rows(labels)
+            self.z, self.queries = compute_dtype(batch.views), slice(None)
+        self.labels, rows = batch.labels, bank.rows(batch.labels)
         # A column behind the last class takes what belongs to other processes.
         self.outside, self.rows = rows < 0, rows.clamp_min(0)
         self.slots = self.rows.masked_fill(self.outside, len(bank.classes))
         # The bank ``old`` in the rows of the batch, after each view.
         seen = []
-        for view in views:
+        for view in batch.views:
             if loss.training:
-                bank.accumulate(view, labels)
+                bank.accumulate(view, batch.labels)
             seen.append(bank.old[self.rows])
         self.batch = torch.stack(seen)
-        self.mu, self.R = mean(self.batch, z.dtype)
+        self.mu, self.R = mean(self.batch, self.z.dtype)
 
     def result(self) -> tuple[Tensor, Tensor]:
         """Return the cross-entropies [V, N] of these queries, and their gradient [V, N, p]."""
         loss, bank, z = self.loss, self.bank, self.z
-        held, offset = len(bank.classes), loss.log_prior[bank.classes.start :]
+        held, offset = len(bank.classes), loss.log_prior[bank.here]
         R = self.R.new_empty(len(z), held + 1)
         R[:, :-1] = fit_length(torch.linalg.vector_norm(bank.old[:, :-1], dim=-1), bank.old[:, -1])
         R.index_copy_(1, self.slots, self.R)
         kappa = bank.kappa(R[:, :-1])
-        gains = loss.noted_gains(kappa, z.dtype)
+        gains = loss.gains(kappa, z.dtype)
         kappa = kappa.to(z.dtype)
-        offset = torch.cat([offset[:held].to(z.dtype), z.new_full((1,), -math.inf)])
+        offset = torch.cat([offset.to(z.dtype), z.new_full((1,), -math.inf)])
         rest = offset.index_fill(0, self.slots, -math.inf)
         columns = Columns(kappa, loss.terms(kappa, gains), rest[:-1])
         batch = columns.at(self.rows)._replace(offset=offset[self.slots])
@@ -158,9 +159,9 @@ class _Step:
         once = batch.offset.masked_fill(first != number, -math.inf)
         part.absorb_views(self.mu, batch._replace(offset=once), first[self.queries])
         if bank.shard_classes:
-            part.over_processes()
-            distributed.all_reduce_sum(own_logit)
-            distributed.all_reduce_sum(own_gradient)
+            part.over(bank.ranks)
+            bank.ranks.sum(own_logit)
+            bank.ranks.sum(own_gradient)
         above = part.top + part.total.log() - own_logit
         entropies = torch.logaddexp(above, torch.zeros_like(above))
         # The gradient of the log-sum-exp is zero without classes.
@@ -175,47 +176,46 @@ class _Step:
         loss, bank, z, (kappa, terms, offset) = self.loss, self.bank, self.z, own
         mu, outside = self.mu[:, self.queries], self.outside[self.queries]
         if bank.leave_out and loss.training:
-            mu, R = bank.leave_one_out(z, self.batch[:, self.queries], z.dtype)
+            mu, R = bank.leave_one_out(z, self.batch[:, self.queries], outside, z.dtype)
             kappa = bank.kappa(R)
+            labels = self.labels[self.queries].clamp(0, bank.num_classes - 1)
             if gains is not None:
                 # Without the query the class keeps the target gain of the whole.
                 target = gains.target[:, self.rows[self.queries]]
-                gains = Gains(loss.gain(kappa), gains.mean, target)
-                # Other processes note the classes that they hold.
-                g, target = (
-                    a.masked_fill(outside, 1.0).mT.unsqueeze(-1) for a in (gains.g, target)
-                )
-                labels = self.labels[self.queries].clamp(0, bank.num_classes - 1)
-                noted = Gains(g, gains.mean, target)
-                loss.note(z.dtype, noted, labels.unsqueeze(-1).expand(-1, len(z)))
+                gains = Gains(loss.gain(kappa, labels), gains.mean, target)
+                self._note(gains, outside, labels)
             kappa = kappa.to(z.dtype)
-            terms = loss.terms(kappa, gains)
+            terms = loss.terms(kappa, gains, labels)
         rho = (z * mu).sum(-1)
         score, slope = terms.score_and_slope(rho, kappa, bank.dim)
         gradient = (slope.expand_as(rho).unsqueeze(-1) * mu).masked_fill(outside.unsqueeze(-1), 0.0)
         return (score + offset).masked_fill(outside, 0.0), gradient
 
+    def _note(self, gains: Gains, outside: Tensor, labels: Tensor) -> None:
+        """Note gains and targets [V, Q] of own classes; other processes note their classes."""
+        g, target = (a.masked_fill(outside, 1.0).mT.unsqueeze(-1) for a in (gains.g, gains.target))
+        own = labels.unsqueeze(-1).expand(-1, len(gains.g)).unsqueeze(-1)
+        self.loss.note(Gains(g, gains.mean, target), self.z.dtype, own)
+
 
 class WithGradient(torch.autograd.Function):
-    """Losses [...] of rows z [..., p] and their gradient [..., p]: known, in a tuple, whose tensors
-    autograd does not inspect, with a function that computes them again for second derivatives."""
+    """Losses [...] of rows z [..., p] and their gradient [..., p], known: a tuple, whose tensors
+    autograd does not inspect."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, known: tuple[Tensor, Tensor, Any]) -> Tensor:
-        losses, gradient, ctx.again = known
+    def forward(ctx: Any, z: Tensor, known: tuple[Tensor, Tensor]) -> Tensor:
+        losses, gradient = known
         if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(gradient, *(() if ctx.again is None else (z,)))
+            ctx.save_for_backward(gradient)
         return losses
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        gradient, *z = ctx.saved_tensors
-        if not torch.is_grad_enabled():
-            return gradient * grad.unsqueeze(-1), None
-        if ctx.again is None:
+        (gradient,) = ctx.saved_tensors
+        if torch.is_grad_enabled():
             raise RuntimeError(
                 "expected first derivatives only: the gradient of this loss has no gradient "
-                "(classes in shards, or scores too large to be stored)"
+                "(classes in shards, scores too large to be stored, or a CUDA graph: pass "
+                "cuda_graph=False)"
             )
-        (first,) = torch.autograd.grad(ctx.again(z[0]), z[0], grad, create_graph=True)
-        return first, None
+        return gradient * grad.unsqueeze(-1), None

@@ -6,16 +6,15 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from resultant._core import distributed
 from resultant._core.autograd import is_plain
-from resultant.losses._streamed import WithGradient
+from resultant.losses.bank import ProCoBank
+from resultant.losses.step_streamed import WithGradient
 
 # Losses [V, N] of features [V, N, p] and labels [N].
 Step = Callable[[Tensor, Tensor], Tensor]
@@ -29,7 +28,7 @@ MOST = 4
 LARGEST = 1 << 27
 
 
-def should_replay(z: Tensor, num_classes: int) -> bool:
+def should_replay(bank: ProCoBank, z: Tensor) -> bool:
     """Return True if a step of z [V, N, p] can be recorded on this device and in this context."""
     return (
         is_plain()
@@ -39,8 +38,10 @@ def should_replay(z: Tensor, num_classes: int) -> bool:
         and torch.is_grad_enabled()
         and forward_ad.unpack_dual(z).tangent is None
         and not torch.cuda.is_current_stream_capturing()
-        and distributed.world_size() == 1
-        and len(z) * num_classes * sum(z.shape[1:]) * 4 <= LARGEST
+        and bank.ranks.size == 1
+        and not bank.shard_classes
+        and z.shape[1] > 0
+        and len(z) * bank.num_classes * sum(z.shape[1:]) * 4 <= LARGEST
     )
 
 
@@ -82,28 +83,18 @@ class Recorded:
         losses = step(self.z, self.y)
         return losses.detach(), torch.autograd.grad(losses.sum(), self.z)[0]
 
-
-def replayed_entropies(loss: Any, replay: Replay, z: Tensor, y: Tensor) -> Tensor | None:
-    """Return ``loss.step_entropies`` by a graph of the streamed step, or None without a graph."""
-    bank = loss.bank
-    step, state = partial(loss.step_entropies, stream=True), (bank.old, bank.new, loss.least_target)
-    settings = (loss.temperature, *(a.data_ptr() for a in loss.buffers()))
-    if (known := replay(step, z, y, state, settings)) is None:
-        return None
-    after = loss.steps, bank.old._version
-
-    def again(z: Tensor) -> Tensor:
-        if after != (loss.steps, bank.old._version):
-            raise RuntimeError(
-                "expected second derivatives before the next change of the statistics, got them "
-                "after it: use cuda_graph=False"
-            )
-        return loss.step_entropies(z, y, again=True)
-
-    return WithGradient.apply(z, (*known, again))  # type: ignore[return-value]
+    def __call__(self, z: Tensor, y: Tensor) -> Tensor:
+        """Return the losses of a batch, with their gradient, by a replay."""
+        with torch.no_grad(), torch.cuda.device(z.device):
+            self.z.copy_(z)
+            self.y.copy_(y)
+            self.graph.replay()
+            # Other graphs write to the same memory.
+            known = self.losses.clone(), self.gradient.clone()
+        return WithGradient.apply(z, known)  # type: ignore[return-value]
 
 
-class Replay:
+class Graphs:
     """The graphs of a step by shapes, at most `MOST`, each recorded after ``patience`` calls of its
     shape: recording takes as long as many steps. Copies begin without graphs."""
 
@@ -113,18 +104,18 @@ class Replay:
         self.recorded: dict[Hashable, Recorded] = {}
         self.met: Counter[Hashable] = Counter()
 
-    def __call__(
+    def find(
         self, step: Step, z: Tensor, y: Tensor, state: Sequence[Tensor], settings: Hashable
-    ) -> tuple[Tensor, Tensor] | None:
-        """Return ``step(z, y)``, which changes the ``state`` alone, in place, and the gradient of
-        each loss in its row of z, by a graph of these ``settings``, or None without one."""
+    ) -> Recorded | None:
+        """Return the graph of ``step(z, y)``, which changes the ``state`` alone, in place, at these
+        ``settings``, or None without one."""
         if settings != self.settings:
             self.settings = settings
             self.recorded.clear()
             self.met.clear()
         key = z.shape, z.dtype, y.dtype
-        with torch.no_grad(), torch.cuda.device(z.device):
-            if key not in self.recorded and self._is_due(key):
+        if key not in self.recorded and self._is_due(key):
+            with torch.no_grad(), torch.cuda.device(z.device):
                 self.pool = self.pool or torch.cuda.graph_pool_handle()
                 try:
                     self.recorded[key] = Recorded(step, z, y, state, self.pool)
@@ -133,13 +124,7 @@ class Replay:
                     self.patience = 1 << 62
                     got = f"no CUDA graph of the loss could be recorded: {error}"
                     warnings.warn(got, stacklevel=2)
-            if (recorded := self.recorded.get(key)) is None:
-                return None
-            recorded.z.copy_(z)
-            recorded.y.copy_(y)
-            recorded.graph.replay()
-            # Other graphs write to the same memory.
-            return recorded.losses.clone(), recorded.gradient.clone()
+        return self.recorded.get(key)
 
     def _is_due(self, key: Hashable) -> bool:
         if len(self.met) > 64:
@@ -148,5 +133,5 @@ class Replay:
         self.met[key] += 1
         return self.met[key] > self.patience and len(self.recorded) < MOST
 
-    def __reduce__(self) -> tuple[type[Replay], tuple[int]]:
-        return Replay, (self.patience,)
+    def __reduce__(self) -> tuple[type[Graphs], tuple[int]]:
+        return Graphs, (self.patience,)
