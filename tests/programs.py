@@ -32,7 +32,7 @@ def run_interpreted(check: str) -> None:
 
 
 START = """
-import os, sys, torch, torch.distributed as dist, warnings
+import os, signal, sys, torch, torch.distributed as dist, warnings
 from safetensors.torch import load_file, save_file
 
 warnings.simplefilter("error", FutureWarning)
@@ -48,7 +48,15 @@ for rank in range(processes):
         main(rank)
         dist.destroy_process_group()
         os._exit(0)
-assert [os.waitpid(child, 0)[1] for child in children] == [0] * processes
+failed = 0
+while children:
+    child, status = os.wait()
+    children.remove(child)
+    for other in children if status and not failed else ():
+        # It would wait for the one that failed.
+        os.kill(other, signal.SIGKILL)
+    failed = failed or status
+assert not failed, f"a process ended with status {failed}"
 """
 
 

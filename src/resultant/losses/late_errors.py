@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core.validation import DivergedError, should_validate
+from resultant._core import validation
+from resultant._core.validation import DivergedError
 from resultant.classes.gain import require_of_classes
 from resultant.losses.module import WideModule
 
@@ -64,7 +65,7 @@ class LateErrors(WideModule):
 
     def raise_known(self, class_name: Callable[[int], str]) -> None:
         """Raise what the host knows without waiting."""
-        known = self.noted if should_validate(None, self.noted) else self.known
+        known = self.noted if validation.should_validate(None, self.noted) else self.known
         if known is not None and any(known.tolist()):
             self.check(class_name)
 

@@ -157,7 +157,8 @@ class _Step:
         first = number.new_full((held + 1,), len(number))
         first = first.scatter_reduce(0, self.slots, number, "amin")[self.slots]
         once = batch.offset.masked_fill(first != number, -math.inf)
-        part.absorb_views(self.mu, batch._replace(offset=once), first[self.queries])
+        if len(first):
+            part.absorb_views(self.mu, batch._replace(offset=once), first[self.queries])
         if bank.shard_classes:
             part.over(bank.ranks)
             bank.ranks.sum(own_logit)
