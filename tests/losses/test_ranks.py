@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -84,7 +85,7 @@ def empty(rank: int) -> None:
 
 def groups(rank: int) -> None:
     """Two groups of two processes have statistics of their own, in samples, shards and epochs."""
-    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    pairs: list[Any] = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     mine, other = (pairs[(rank // 2 + i) % 2] for i in range(2))
     z, y = shared_batch(48)
     half = torch.arange(48) // 24 == rank // 2
@@ -114,7 +115,7 @@ def groups(rank: int) -> None:
 
 def alone(options: dict) -> ProCoLoss:
     """Return a loss of this process alone, with a loss for each sample."""
-    own = [dist.new_group([rank]) for rank in range(dist.get_world_size())][dist.get_rank()]
+    own: Any = [dist.new_group([rank]) for rank in range(dist.get_world_size())][dist.get_rank()]
     return ProCoLoss(C, P, TAU, reduction="none", process_group=own, **options)
 
 

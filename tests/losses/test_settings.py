@@ -122,7 +122,7 @@ def test_a_temperature_is_trained() -> None:
         def right_inverse(self, tau: Tensor) -> Tensor:
             return tau.log()
 
-    plain = ProCoLoss(C, P, nn.Parameter(torch.tensor(0.5)), class_counts=COUNTS)
+    plain: Any = ProCoLoss(C, P, nn.Parameter(torch.tensor(0.5)), class_counts=COUNTS)
     logarithmic = ProCoLoss(C, P, nn.Parameter(torch.tensor(0.5)), class_counts=COUNTS)
     parametrize.register_parametrization(logarithmic, "temperature", Exp())
     for loss in (plain, logarithmic):

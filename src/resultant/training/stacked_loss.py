@@ -128,9 +128,7 @@ class StackedProCoLoss(ContrastiveLoss):
         """Return the classes that one run is scored against, of the bank ``old``."""
         return self.bank.state(bank=self.bank.sums()[run])
 
-    def score(
-        self, rho: Tensor, kappa: Tensor, gains: Gains | None, classes: Any = None
-    ) -> Tensor:
+    def score(self, rho: Tensor, kappa: Tensor, gains: Gains | None, classes: Any = None) -> Tensor:
         kappa, q = kappa.to(rho.dtype), None
         terms = self.terms(kappa, gains)
         if terms.tau is not None:
