@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from plain_resnet import PlainNetwork
-from resultant_reproduction.proco import convert, read_proco_checkpoint
+from resultant_reproduction.import_proco import convert, read_proco_checkpoint
 
 C, P = 10, 16
 

@@ -27,9 +27,13 @@ HEAVY = (
 
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE)
 
+# The same for the reproduction; modules of its root import all of them.
+REPRODUCTION = Path(__file__).parents[1] / "reproduction" / "resultant_reproduction"
+PAPER_FLOORS = ("cells", "theory", "frozen", "runs", "studies", "pages")
 
-def imports(path: Path) -> Iterator[tuple[str, ...]]:
-    """The dotted names that a module imports from this package, without ``resultant``."""
+
+def imports(path: Path, package: str = "resultant") -> Iterator[tuple[str, ...]]:
+    """The dotted names that a module imports from a package, without the name of the package."""
     for node in ast.walk(ast.parse(path.read_text())):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -37,7 +41,7 @@ def imports(path: Path) -> Iterator[tuple[str, ...]]:
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"line {node.lineno}: expected an absolute import"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        yield from (tuple(n.split(".")[1:]) for n in names if n.split(".")[0] == "resultant")
+        yield from (tuple(n.split(".")[1:]) for n in names if n.split(".")[0] == package)
 
 
 def test_imports_only_floors_above_and_no_private_names() -> None:
@@ -58,6 +62,16 @@ def test_imports_only_floors_above_and_no_private_names() -> None:
                 assert name[0] in above, f"{place}: expected a floor above {own}"
                 private = private and name[0] not in (own, "_version")
             assert not private, f"{place}: private to {name[0]}"
+
+
+def test_folders_of_the_reproduction_import_only_those_above() -> None:
+    folders = {path.name for path in REPRODUCTION.iterdir() if (path / "__init__.py").exists()}
+    assert folders == set(PAPER_FLOORS)
+    for own in PAPER_FLOORS:
+        above = {*PAPER_FLOORS[: PAPER_FLOORS.index(own) + 1]}
+        for path in (REPRODUCTION / own).glob("*.py"):
+            for name in imports(path, "resultant_reproduction"):
+                assert name[0] in above, f"{path.name} imports {'.'.join(name)}"
 
 
 def test_no_circle_of_imports() -> None:

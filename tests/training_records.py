@@ -6,9 +6,9 @@ from typing import Any
 
 from resultant.training.config import TrainConfig
 from resultant_reproduction import Outcome, Records
-from resultant_reproduction.plan import PlannedJob
-from resultant_reproduction.records import probe_path
-from resultant_reproduction.tables import realizations
+from resultant_reproduction.runs.plans import PlannedJob
+from resultant_reproduction.runs.records import probe_path
+from resultant_reproduction.studies.tables import realizations
 
 
 def record(

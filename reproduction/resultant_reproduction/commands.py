@@ -12,7 +12,7 @@ VERIFY = Command(
 )
 IMPORT_PROCO = Command(
     "resultant_reproduction.options:ImportProco",
-    "resultant_reproduction.proco:import_proco",
+    "resultant_reproduction.import_proco:import_proco",
     "convert a checkpoint of ProCo",
 )
 REPRODUCE = Command(

@@ -15,17 +15,17 @@ from resultant.cli import arguments
 from resultant.cli.progress import PlainConsole
 from resultant.training.config import RESULTS
 from resultant.training.records import Record, of_record, read_folder
-from resultant_reproduction import catalog
-from resultant_reproduction.pages import page_name
-from resultant_reproduction.plan import PLANS
-from resultant_reproduction.records import Records, both_rounds, folders, read_added
-from resultant_reproduction.spec import say
+from resultant_reproduction.cells.cells import say
+from resultant_reproduction.pages.write import page_name
+from resultant_reproduction.runs import items as catalog
+from resultant_reproduction.runs.plans import PLANS
+from resultant_reproduction.runs.records import Records, both_rounds, folders, read_added
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from resultant_reproduction.evidence import Evidence
     from resultant_reproduction.options import Reproduce
+    from resultant_reproduction.runs.evidence import Evidence
 
 
 # Options of "run".
@@ -46,7 +46,7 @@ def reproduce(options: Reproduce) -> int:
         got = "a file" if where.exists() else "nothing"
         raise ValueError(f"expected a folder of records at --results, got {got} at {where}")
     if tuple(options.what) == ("list",):
-        list_artefacts(PlainConsole(), Records.read(*both_rounds(folders(where))))
+        list_items(PlainConsole(), Records.read(*both_rounds(folders(where))))
     else:
         _show(options)
     return 0
@@ -55,9 +55,9 @@ def reproduce(options: Reproduce) -> int:
 def _show(options: Reproduce) -> None:
     """Write all pages, or print some and write them to --out."""
     from resultant._core.files import require_writable_folder
-    from resultant_reproduction import beyond, claims, document
-    from resultant_reproduction.artefacts import ARTEFACTS
-    from resultant_reproduction.pages import make_page, write_page, write_pages
+    from resultant_reproduction.pages import beyond, claims, document
+    from resultant_reproduction.pages.compute import ITEMS
+    from resultant_reproduction.pages.write import make_page, write_page, write_pages
 
     console, names = PlainConsole(), _names(options.what)
     write = partial(console.print, highlight=False, soft_wrap=True)
@@ -67,14 +67,14 @@ def _show(options: Reproduce) -> None:
         write(f"no records in {options.results}: numbers of trainings are missing")
     if tuple(options.what) == ("all",):
         with console.status("reading") as status:
-            write_pages(evidence, options.out, ARTEFACTS, status.update)
+            write_pages(evidence, options.out, ITEMS, status.update)
             document.write(options.text, options.out, evidence)
         write(str(options.text))
     else:
         for name in names:
-            page = make_page(ARTEFACTS[name], evidence)
+            page = make_page(ITEMS[name], evidence)
             write("\n".join([page.text, *map(str, write_page(page, options.out))]))
-            if ARTEFACTS[name].entry.final:
+            if ITEMS[name].entry.final:
                 rows = beyond.rows(name, evidence)
                 console.print(rich_table("of these records", ("row", "column", "ours"), rows))
     if "claims" in options.what:
@@ -89,7 +89,7 @@ def _show(options: Reproduce) -> None:
 
 def _evidence(options: Reproduce) -> tuple[Evidence, list[Record]]:
     """Return the evidence of records and stores, and the records of --records."""
-    from resultant_reproduction.evidence import Evidence
+    from resultant_reproduction.runs.evidence import Evidence
 
     places = folders(options.results)
     own = [record for folder in places for record in read_folder(folder)]
@@ -99,7 +99,7 @@ def _evidence(options: Reproduce) -> tuple[Evidence, list[Record]]:
 
 
 def _names(what: Sequence[str]) -> list[str]:
-    """Return the names of the requested artefacts, which may be named by label or page."""
+    """Return the names of the requested items, which may be named by label or page."""
     entries = catalog.catalog()
     if tuple(what) == ("all",):
         return list(entries)
@@ -127,7 +127,7 @@ def _stores(arguments: Sequence[str]) -> dict[str, Path]:
 
 def _run(options: Reproduce) -> int:
     """Run a plan; return the number of jobs without complete records."""
-    from resultant_reproduction.run import run_plan
+    from resultant_reproduction.runs.run import run_plan
 
     _, *plans = options.what
     if len(plans) != 1 or plans[0] not in PLANS:
@@ -138,12 +138,12 @@ def _run(options: Reproduce) -> int:
     return run_plan(plans[0], *where, **{name: getattr(options, name) for name in OF_RUN})
 
 
-def list_artefacts(console: Console, records: Records) -> None:
-    """Print the rows of artefacts, the state of the plans, and the commands for external data."""
+def list_items(console: Console, records: Records) -> None:
+    """Print the rows of items, the state of the plans, and the commands for external data."""
     write = partial(console.print, highlight=False, soft_wrap=True)
     if not len(records):
         write("no records: numbers of trainings are missing")
-    console.print(rich_table("artefacts", catalog.HEADINGS, catalog.overview(records)))
+    console.print(rich_table("items", catalog.HEADINGS, catalog.overview(records)))
     console.print(rich_table("plans", catalog.PLAN_HEADINGS, catalog.plan_rows(records)))
     write(say("plans", more=" ".join(map(str, catalog.MORE))).replace("`", ""))
     for title, *commands in catalog.external_commands():

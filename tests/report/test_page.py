@@ -184,7 +184,7 @@ def contrast(*colours: str) -> float:
 
 def test_marks_and_text_are_visible_on_light_and_dark() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    figures = pytest.importorskip("resultant_reproduction.figures")
+    figures = pytest.importorskip("resultant_reproduction.cells.charts")
     shades = [to_hex(shade) for n in (1, 2, 5, 9) for shade in figures.shades(n)]
     css = Path(page.__file__).with_name("templates") / "page.css"
     roots = re.findall(r":root \{(.*?)\}", css.read_text(), re.DOTALL)

@@ -4,10 +4,15 @@ from pathlib import Path
 
 import pytest
 
+<<<<<<< HEAD
 from frozen_data import small_space
 from resultant.analysis import FrozenSpace
 from resultant_reproduction.artefacts import ARTEFACTS, Evidence, Outcome, Records
 from resultant_reproduction.claims import Claim, claims
+=======
+from resultant_reproduction.pages.claims import Claim, claims
+from resultant_reproduction.pages.compute import ITEMS, Evidence, Outcome, Records
+>>>>>>> 2c010e06 (Reproduction: folders for cells, theory, frozen features, runs, studies and pages; arrows between them tested)
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 
@@ -25,7 +30,7 @@ def evidence() -> Evidence:
 
 @pytest.fixture(scope="session")
 def outcomes(evidence: Evidence) -> dict[str, Outcome]:
-    return {name: artefact.compute(evidence) for name, artefact in ARTEFACTS.items()}
+    return {name: item.compute(evidence) for name, item in ITEMS.items()}
 
 
 @pytest.fixture(scope="session")

@@ -13,25 +13,25 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import write_store
 from resultant.training.config import ProbeConfig, Run, TrainConfig, preset
 from resultant.training.evaluation import FROZEN_FITS
-from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.artefacts import in_text
-from resultant_reproduction.evidence import ADDED_STORES, HEAD_STORE, PACKAGED, trained_as
-from resultant_reproduction.records import read_added
-from resultant_reproduction.summarize import SPACES
+from resultant_reproduction import ITEMS, Evidence, Records
+from resultant_reproduction.frozen.summarize import SPACES
+from resultant_reproduction.pages.compute import in_text
+from resultant_reproduction.runs.evidence import ADDED_STORES, HEAD_STORE, PACKAGED, trained_as
+from resultant_reproduction.runs.records import read_added
 from small_features import small_features
 from training_records import record
 
 
-@pytest.mark.parametrize("name", [name for name, a in ARTEFACTS.items() if a.entry.commands])
+@pytest.mark.parametrize("name", [name for name, a in ITEMS.items() if a.entry.commands])
 def test_commands_follow_one_another(name: str) -> None:
     """A shell reads them, what a line reads an earlier one has written, and the last has names that
     are known."""
-    *lines, last = ARTEFACTS[name].entry.commands
+    *lines, last = ITEMS[name].entry.commands
     script = "\n".join((*lines, last))
     done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
     assert not done.returncode, done.stderr
     program, command, what, *words = shlex.split(last)
-    assert (program, command) == ("resultant", "reproduce") and what in {"all", *ARTEFACTS}
+    assert (program, command) == ("resultant", "reproduce") and what in {"all", *ITEMS}
     for word in words:
         store, _, path = word.rpartition("=")
         path = path.replace("*", "$run").replace("records.jsonl", "").rstrip("/")
@@ -104,7 +104,7 @@ def added(folder: Path, name: str, *spaces: str, **about: Any) -> Evidence:
 
 
 def compute(evidence: Evidence) -> dict[tuple[str, str], Any]:
-    cells = ARTEFACTS["cross-backbone"].compute(evidence).cells
+    cells = ITEMS["cross-backbone"].compute(evidence).cells
     return {(c.row, c.column): c.ours for c in cells}
 
 
@@ -184,7 +184,7 @@ def test_a_store_of_something_else_is_refused(
     name: str, space: str, about: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        ARTEFACTS["cross-backbone"].compute(added(tmp_path, name, space, **about))
+        ITEMS["cross-backbone"].compute(added(tmp_path, name, space, **about))
 
 
 class Quick(Evidence):
@@ -206,8 +206,8 @@ def test_a_store_of_one_space(space: str, other: str, tmp_path: Path) -> None:
     assert evidence.frozen("ImageNet-LT", space) == {0: summary}
     assert evidence.frozen("ImageNet-LT", other) == {}
     for name in ("frozen-vmf-realizations", "cosine-diagnostics", "cosine-gradients"):
-        assert ARTEFACTS[name].compute(evidence).cells
-    cells = ARTEFACTS["frozen-vmf"].compute(evidence).cells
+        assert ITEMS[name].compute(evidence).cells
+    cells = ITEMS["frozen-vmf"].compute(evidence).cells
     result = {cell.row for cell in cells if cell.ours is not None and "ImageNet" in cell.row}
     assert result == {f"ImageNet-LT, {space.capitalize()}"}
     kept = {other: {FROZEN_FITS[0]: {"accuracy": {}}}}

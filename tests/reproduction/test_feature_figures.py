@@ -11,9 +11,13 @@ from resultant.analysis import boundary_displacement
 from resultant.analysis.theory import choose_pairs
 from resultant.score.exact import vmf_score
 from resultant.special.bessel import bessel_ratio
-from resultant_reproduction import ARTEFACTS, Evidence, Records
-from resultant_reproduction.evidence import PACKAGED, packaged, trained_as
-from resultant_reproduction.feature_figures import boundary_means, closest_pair, margin_means
+from resultant_reproduction import ITEMS, Evidence, Records
+from resultant_reproduction.runs.evidence import PACKAGED, packaged, trained_as
+from resultant_reproduction.studies.feature_figures import (
+    boundary_means,
+    closest_pair,
+    margin_means,
+)
 from training_records import record
 
 NAN, CIFAR_10 = float("nan"), trained_as("CIFAR-10 / 100")
@@ -36,7 +40,7 @@ def test_the_pair_that_is_drawn() -> None:
 
 def test_gains_of_the_packaged_network() -> None:
     """A_c / tau_0 from features: kappa = p R / (1 - R^2), and the ratio of its Bessel functions."""
-    outcome = ARTEFACTS["gain-discovery"].compute(BARE)
+    outcome = ITEMS["gain-discovery"].compute(BARE)
     cells = {(cell.row, cell.column): cell.content() for cell in outcome.cells}
     with packaged() as store:
         labels = store["train/labels"]
@@ -65,7 +69,7 @@ def test_the_caption_of_boundaries() -> None:
         ([], "no record", "no record", "2 of 8, 2 with fewer seeds than planned; 4 need data"),
         (records, "0.0120 ± 0.0020 [3]", "44.7 ± 0.6 [3]", "4 of 8"),
     ):
-        outcome = (figure := ARTEFACTS["main-boundaries"]).compute(Evidence(Records(own)))
+        outcome = (figure := ITEMS["main-boundaries"]).compute(Evidence(Records(own)))
         cells = {(c.row, c.column[:3]): c.content() for c in outcome.cells}
         assert cells["CIFAR-10 / 100", "MAE"] == f"0.0116 / {mae}"
         assert cells["CIFAR-10 / 100", "pai"] == f"45 of 45 / {pairs}"

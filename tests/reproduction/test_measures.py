@@ -15,16 +15,19 @@ import pytest
 from scipy.stats import t as student
 
 from resultant.features.packaged import PACKAGED
-from resultant_reproduction import ARTEFACTS, Evidence, Records, headline, tables
-from resultant_reproduction.headline import answer, contrasts, effect
-from resultant_reproduction.measures import MEASURES, SPECIAL, arms
-from resultant_reproduction.plan import RULES
-from resultant_reproduction.spec import load, printed_rows
-from resultant_reproduction.value import contrast
+from resultant_reproduction import ITEMS, Evidence, Records
+from resultant_reproduction.cells.cells import load, printed_rows
+from resultant_reproduction.cells.statistics import contrast
+from resultant_reproduction.pages.queries import MEASURES, SPECIAL, arms
+from resultant_reproduction.runs.plans import RULES
+from resultant_reproduction.studies import headline, tables
+from resultant_reproduction.studies.headline import answer, contrasts, effect
 from training_records import angular_training
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
-CLAIMS = {entry["name"]: entry for entry in load("claims")["claim"] + load("claims")["fact"]}
+CLAIMS = {
+    entry["name"]: entry for entry in load("pages/claims")["claim"] + load("pages/claims")["fact"]
+}
 SPACES = ("encoder", "projection")
 CONDITIONS = [(d, i) for d in ("cifar10", "cifar100") for i in (10, 50, 100)]
 # What the controlled recipe and ProCo's public one have, where a claim says nothing else.
@@ -332,7 +335,7 @@ def test_the_tables_of_the_records_by_hand(setting: tuple[str, int], evidence: E
 def test_changes_by_beta_and_prior_by_hand(evidence: Evidence) -> None:
     """Joint networks of the public recipe, native, CIFAR-100 IF 100."""
     known = summaries("cifar100", 100, "projection", **PUBLIC)
-    outcome = ARTEFACTS["gain-prior"].compute(evidence)
+    outcome = ITEMS["gain-prior"].compute(evidence)
     cells = [c.content() for c in outcome.cells if c.row == "CIFAR-100-LT, ProCo's public recipe"]
     for text, gamma, number in zip(cells, ("0", "-1"), ("+2.57", "-5.35"), strict=True):
         grids = [s["grid"] for s in known.values()]

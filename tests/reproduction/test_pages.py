@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from resultant._core.text import with_minus
-from resultant_reproduction import ARTEFACTS, Evidence, Outcome, document
-from resultant_reproduction.catalog import catalog
-from resultant_reproduction.claims import Claim
-from resultant_reproduction.figures import comparison, svg
-from resultant_reproduction.pages import contents, link_labels, make_page, page_name
-from resultant_reproduction.spec import Cell, parse_cell
-from resultant_reproduction.value import Value
+from resultant_reproduction import ITEMS, Evidence, Outcome
+from resultant_reproduction.cells.cells import Cell, parse_cell
+from resultant_reproduction.cells.charts import comparison, svg
+from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.pages import document
+from resultant_reproduction.pages.claims import Claim
+from resultant_reproduction.pages.write import contents, link_labels, make_page, page_name
+from resultant_reproduction.runs.items import catalog
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT, PAGES = ROOT / "REPRODUCTION.md", ROOT / "reproduction" / "pages"
@@ -39,13 +40,13 @@ def alike(drawing: str, name: str) -> None:
 
 @pytest.mark.slow
 def test_pages_are_what_the_records_say(evidence: Evidence, outcomes: dict[str, Outcome]) -> None:
-    for name, artefact in ARTEFACTS.items():
-        page = make_page(artefact, evidence, outcomes[name])
+    for name, item in ITEMS.items():
+        page = make_page(item, evidence, outcomes[name])
         assert page.text == (PAGES / f"{page.name}.md").read_text(), AGAIN
         if page.name in DRAWN:
             assert page.svg is not None
             alike(page.svg, page.name)
-    statuses = {name: ARTEFACTS[name].status(outcome) for name, outcome in outcomes.items()}
+    statuses = {name: ITEMS[name].status(outcome) for name, outcome in outcomes.items()}
     assert contents(statuses) == (PAGES / "README.md").read_text(), AGAIN
 
 

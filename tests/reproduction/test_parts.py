@@ -19,11 +19,12 @@ from resultant.training.evaluation import network_features
 from resultant.training.inference import outputs
 from resultant.training.job import Job
 from resultant.training.stack import Stack
-from resultant_reproduction import ARTEFACTS, Evidence, Records, run
-from resultant_reproduction.failure import Trainings
-from resultant_reproduction.plan import PlannedJob, controlled
-from resultant_reproduction.run import last_states
-from resultant_reproduction.summarize import gradient_increments
+from resultant_reproduction import ITEMS, Evidence, Records
+from resultant_reproduction.frozen.summarize import gradient_increments
+from resultant_reproduction.runs import run
+from resultant_reproduction.runs.plans import PlannedJob, controlled
+from resultant_reproduction.runs.run import last_states
+from resultant_reproduction.studies.collapse import Trainings
 from tiny_cifar import tiny_cifar, tiny_config
 from training_records import record
 
@@ -114,7 +115,7 @@ def test_cells_of_the_states_that_failed() -> None:
     ]
 
     def sentence(*records: dict[str, Any]) -> dict[str, list[str]]:
-        outcome = ARTEFACTS["realization"].compute(Quick(Records([native, spared, *records])))
+        outcome = ITEMS["realization"].compute(Quick(Records([native, spared, *records])))
         result: dict[str, list[str]] = {}
         for cell in outcome.cells:
             result.setdefault(cell.column, []).append(cell.content())

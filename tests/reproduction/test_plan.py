@@ -9,7 +9,7 @@ import pytest
 
 from resultant.training.config import Run
 from resultant_reproduction import Records
-from resultant_reproduction.plan import (
+from resultant_reproduction.runs.plans import (
     PLANS,
     PlannedJob,
     controlled,

@@ -16,7 +16,12 @@ from proco_alike import C, P, checkpoint, loss_modules, refused
 from resultant._core import tensor_files
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import ProCoBank
-from resultant_reproduction.proco import IMBALANCES, convert, imbalance_of, read_proco_checkpoint
+from resultant_reproduction.import_proco import (
+    IMBALANCES,
+    convert,
+    imbalance_of,
+    read_proco_checkpoint,
+)
 
 pytestmark = pytest.mark.usefixtures("authors_modules", "all_blocks")
 

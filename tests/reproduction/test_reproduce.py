@@ -11,10 +11,12 @@ import pytest
 import resultant
 from resultant.cli import main as cli
 from resultant.training import records
-from resultant_reproduction import ARTEFACTS, Records, artefacts, records as paper_records
-from resultant_reproduction.catalog import catalog, describe
-from resultant_reproduction.document import PAGES
-from resultant_reproduction.plan import PLANS, controlled
+from resultant_reproduction import ITEMS, Records
+from resultant_reproduction.pages import compute as items
+from resultant_reproduction.pages.document import PAGES
+from resultant_reproduction.runs import records as paper_records
+from resultant_reproduction.runs.items import catalog, describe
+from resultant_reproduction.runs.plans import PLANS, controlled
 from resultant_reproduction.theory import CHECKS, Check
 from training_records import left_by, record
 
@@ -23,9 +25,9 @@ Shown = pytest.CaptureFixture[str]
 
 @pytest.mark.slow
 def test_all_writes_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page and its figure for each artefact, and an index; records are read once."""
+    """A page and its figure for each item, and an index; records are read once."""
     few = ("angular-training", "training-hyperparameters", "softmax-coupling")
-    monkeypatch.setattr(artefacts, "ARTEFACTS", {name: ARTEFACTS[name] for name in few})
+    monkeypatch.setattr(items, "ITEMS", {name: ITEMS[name] for name in few})
     asked, read = [], records.read_lines
 
     def reading(path: Path) -> list[records.Record]:
@@ -81,7 +83,7 @@ def test_one_and_list(tmp_path: Path, capsys: Shown) -> None:
 
 
 def test_overview() -> None:
-    """Status and missing steps of artefacts from the progress of plans."""
+    """Status and missing steps of items from the progress of plans."""
     progress: dict[str, tuple[int, int]] = dict.fromkeys(PLANS, (6, 6))
     some, see = "some numbers need data we may not ship", "ImageNet-LT images, see below"
     run_joint = "resultant reproduce run joint, "

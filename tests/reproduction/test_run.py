@@ -15,10 +15,11 @@ from resultant.images.opening import open_images
 from resultant.training import batches
 from resultant.training.config import Run
 from resultant.training.records import append, read_lines
-from resultant_reproduction import run, summarize
-from resultant_reproduction.catalog import plan_rows
-from resultant_reproduction.plan import PLANS, Plan, PlannedJob, missing
-from resultant_reproduction.records import Records
+from resultant_reproduction.frozen import summarize
+from resultant_reproduction.runs import run
+from resultant_reproduction.runs.items import plan_rows
+from resultant_reproduction.runs.plans import PLANS, Plan, PlannedJob, missing
+from resultant_reproduction.runs.records import Records
 from tiny_cifar import one_thread, tiny_cifar, tiny_config
 from training_records import left_by
 

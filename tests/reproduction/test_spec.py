@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from resultant.training.records import identity
-from resultant_reproduction import ARTEFACTS, Artefact, controls
-from resultant_reproduction.catalog import Entry
-from resultant_reproduction.formats import p_text
-from resultant_reproduction.plan import PLANS, RULES, controlled
-from resultant_reproduction.spec import Cell, Change, Outcome, load, parse_cell, printed_rows
-from resultant_reproduction.value import Value, over_settings
+from resultant_reproduction import ITEMS, Item
+from resultant_reproduction.cells.cells import Cell, Change, Outcome, load, parse_cell, printed_rows
+from resultant_reproduction.cells.statistics import Value, over_settings
+from resultant_reproduction.cells.text import p_text
+from resultant_reproduction.runs.items import Entry
+from resultant_reproduction.runs.plans import PLANS, RULES, controlled
+from resultant_reproduction.studies import control_matrix as controls
 
 # The source of the paper: a file named by the environment, or next to the checkout.
 SOURCE = Path(os.environ.get("RESULTANT_PAPER", Path(__file__).parents[3] / "shared" / "paper.tex"))
@@ -97,7 +98,7 @@ def source() -> str:
 
 
 @needs_source
-@pytest.mark.parametrize("claim", load("claims")["claim"], ids=lambda claim: claim["name"])
+@pytest.mark.parametrize("claim", load("pages/claims")["claim"], ids=lambda claim: claim["name"])
 def test_numbers_of_claims_are_in_the_paper(claim: dict[str, Any], source: str) -> None:
     printed, derived = claim.get("printed", []), DERIVED.get(claim["name"], {})
     numbers = [f"{abs(n):.12g}" for n in (printed if isinstance(printed, list) else [printed])]
@@ -118,7 +119,9 @@ def test_numbers_of_claims_are_in_the_paper(claim: dict[str, Any], source: str) 
 @needs_source
 def test_numbers_of_the_text_are_in_the_paper(source: str) -> None:
     entries = [entry for rows in load("printed/in_text").values() for entry in rows]
-    assert len(entries) == 12 and {claim["name"] for claim in load("claims")["claim"]} >= {*DERIVED}
+    assert len(entries) == 12 and {claim["name"] for claim in load("pages/claims")["claim"]} >= {
+        *DERIVED
+    }
     assert [e["row"] for e in entries if e["printed"].lstrip("+") not in source] == []
 
 
@@ -164,10 +167,10 @@ def test_status() -> None:
     have, none = Cell("a", "b", paper, ours), Cell("a", "b", paper)
     away, begun = Cell("a", "b", paper, external=True), Cell("a", "b", paper, ours, planned=3)
     entry = Entry("t", "tab:t", plans=("main",), data="images")
-    table = Artefact(entry, lambda evidence: Outcome())
+    table = Item(entry, lambda evidence: Outcome())
     figure = replace(table, entry=table.entry._replace(plans=()))
     settings = replace(figure, entry=figure.entry._replace(source="settings of the code"))
-    for artefact, cells, status in (
+    for item, cells, status in (
         (table, [have], "rerun"),
         (table, [have, away], "partly rerun (1 of 2; 1 needs data we may not ship)"),
         (table, [have, away, away], "partly rerun (1 of 3; 2 need data we may not ship)"),
@@ -179,17 +182,17 @@ def test_status() -> None:
         # Presets beside printed settings are no runs.
         (settings, [have], "compared with our settings"),
     ):
-        assert artefact.status(Outcome(cells)) == status
+        assert item.status(Outcome(cells)) == status
 
 
 def test_catalogue() -> None:
     printed = {*load("printed/tables"), *load("printed/figures")}
-    assert printed <= set(ARTEFACTS)
-    for name, artefact in ARTEFACTS.items():
-        kind, _, label = artefact.entry.label.partition(":")
-        assert label == artefact.entry.name and (kind == "beyond") == (name not in printed)
-        assert set(artefact.entry.plans) <= set(PLANS)
-        assert bool(artefact.entry.data) == bool(artefact.entry.commands)
+    assert printed <= set(ITEMS)
+    for name, item in ITEMS.items():
+        kind, _, label = item.entry.label.partition(":")
+        assert label == item.entry.name and (kind == "beyond") == (name not in printed)
+        assert set(item.entry.plans) <= set(PLANS)
+        assert bool(item.entry.data) == bool(item.entry.commands)
 
 
 def test_every_trained_cell_is_planned() -> None:

@@ -26,7 +26,7 @@ from resultant.theory.score_expansion import (
 )
 from resultant.theory.softmax import posterior_thresholds, propagate_loss, propagate_probabilities
 from resultant_reproduction import Evidence
-from resultant_reproduction.spec import load
+from resultant_reproduction.cells.cells import load
 from resultant_reproduction.theory import CHECKS
 from resultant_reproduction.theory.check import power_fits
 from resultant_reproduction.theory.orders import mean_scores

@@ -5,18 +5,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from resultant_reproduction import ARTEFACTS, Evidence, Records, controls
-from resultant_reproduction.historical import POLICIES
-from resultant_reproduction.plan import controlled, official
-from resultant_reproduction.spec import Outcome
+from resultant_reproduction import ITEMS, Evidence, Records
+from resultant_reproduction.cells.cells import Outcome
+from resultant_reproduction.runs.plans import controlled, official
+from resultant_reproduction.studies import control_matrix as controls
+from resultant_reproduction.studies.official_recipe import POLICIES
 from training_records import angular_training, probed, record
 
 
 def computed(name: str, records: list[dict[str, Any]]) -> tuple[Outcome, str, dict[Any, str]]:
-    """The outcome of an artefact of given records, its status, and its cells."""
-    outcome = ARTEFACTS[name].compute(Evidence(Records(records)))
+    """The outcome of an item of given records, its status, and its cells."""
+    outcome = ITEMS[name].compute(Evidence(Records(records)))
     cells = {(c.row, c.column): c.content() for c in outcome.cells}
-    return outcome, ARTEFACTS[name].status(outcome), cells
+    return outcome, ITEMS[name].status(outcome), cells
 
 
 def axes(outcome: Outcome) -> Any:
@@ -93,7 +94,7 @@ def test_fewer_and_more_seeds_than_planned(seeds: int, ours: str, fewer: str) ->
     cells = {(c.row, c.column): c for c in outcome.cells}
     cell = cells["CIFAR-10 / 100, Encoder", "ProCo"]
     assert cell.partial == bool(fewer) and cell.content() == f"68.24 ± 0.16 / {ours}"
-    status = ARTEFACTS["angular-training"].status(outcome)
+    status = ITEMS["angular-training"].status(outcome)
     assert status.startswith(f"partly rerun (2 of 70{fewer}; 10 need")
 
 

@@ -12,10 +12,8 @@ import torch
 from scipy.stats import binom, norm, t, ttest_1samp, ttest_ind
 
 from resultant.analysis.metrics import paired_gain
-from resultant_reproduction.calibration import over_queries
-from resultant_reproduction.claims import HEADINGS, MIXED, Claim, printed, tally, together
-from resultant_reproduction.spec import load
-from resultant_reproduction.value import (
+from resultant_reproduction.cells.cells import load
+from resultant_reproduction.cells.statistics import (
     VERDICTS,
     Judgement,
     Value,
@@ -30,6 +28,8 @@ from resultant_reproduction.value import (
     seeds_needed,
     variance_ratio,
 )
+from resultant_reproduction.frozen.calibration import over_queries
+from resultant_reproduction.pages.claims import HEADINGS, MIXED, Claim, printed, tally, together
 
 CONFIRMED, OTHER_SIZE, INCONCLUSIVE, NOT_REPRODUCED, NEEDS_DATA = VERDICTS
 A, B = [1.0, 2.0, 4.0, 3.5], [0.5, 0.25, 1.5]
@@ -216,13 +216,13 @@ def test_interval_over_queries_is_the_paired_one() -> None:
 
 @pytest.mark.slow
 def test_claims_are_complete(judged: dict[str, Claim]) -> None:
-    questions = [question["name"] for question in load("claims")["question"]]
+    questions = [question["name"] for question in load("pages/claims")["question"]]
     assert 40 <= len(judged) <= 60 and len(questions) == 8
     for name, claim in judged.items():
         assert claim.entry["question"] in questions, name
         assert claim.judgement.verdict in VERDICTS, name
         assert len(claim.row()) == len(HEADINGS) and all(claim.row()), name
-    assert {question["claim"] for question in load("claims")["question"]} <= set(judged)
+    assert {question["claim"] for question in load("pages/claims")["question"]} <= set(judged)
     # The mean of a printed column over the conditions of the claim.
     encoder, ten = (judged[f"frozen-{of}"].entry for of in ("cifar100-encoder", "cifar10"))
     assert printed(encoder) == pytest.approx((3.63 + 4.39 + 4.82) / 3)

@@ -4,7 +4,7 @@ A check is a function without required arguments that returns a `Check`. The ref
 score of the library, which the library's tests compare with Arb.
 """
 
-from resultant_reproduction.spec import load
+from resultant_reproduction.cells.cells import load
 
 # Modules register their checks when they are imported.
 from resultant_reproduction.theory import decisions, expansions, identities, orders, transition  # noqa: F401

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from resultant.classes.statistics import ClassState
-from resultant_reproduction.figures import Chart, draw_charts, labelled
-from resultant_reproduction.spec import load
+from resultant_reproduction.cells.cells import load
+from resultant_reproduction.cells.charts import Chart, draw_charts, labelled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

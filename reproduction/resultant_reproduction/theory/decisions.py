@@ -21,7 +21,7 @@ from resultant.decisions.certificates import Certificate, certificate, gradient_
 from resultant.report import style
 from resultant.theory.score_expansion import joint_expansion
 from resultant.theory.softmax import joint_leading, posterior_thresholds
-from resultant_reproduction.figures import Curve
+from resultant_reproduction.cells.charts import Curve
 from resultant_reproduction.theory import check as shared
 from resultant_reproduction.theory.check import Finding, check
 from resultant_reproduction.theory.identities import tangent_loss_gradient

@@ -18,7 +18,7 @@ from resultant.theory.score_expansion import (
     ratio_approximation,
     ratio_bound,
 )
-from resultant_reproduction.figures import BLACK, DIVERGING, Chart, Curve, shades
+from resultant_reproduction.cells.charts import BLACK, DIVERGING, Chart, Curve, shades
 from resultant_reproduction.theory.check import Finding, check, grid, quantiles
 from resultant_reproduction.theory.orders import Expansion, joint_errors
 

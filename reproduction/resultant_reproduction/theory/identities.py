@@ -24,8 +24,8 @@ from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
 from resultant.theory.score_expansion import directional_cumulants
 from resultant.vmf.distribution import VonMisesFisher
-from resultant_reproduction.figures import BLACK, Curve
-from resultant_reproduction.spec import load
+from resultant_reproduction.cells.cells import load
+from resultant_reproduction.cells.charts import BLACK, Curve
 from resultant_reproduction.theory import check as shared
 from resultant_reproduction.theory.check import Finding, check
 

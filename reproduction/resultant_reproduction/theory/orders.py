@@ -27,7 +27,7 @@ from resultant.theory.score_expansion import (
 )
 from resultant.theory.softmax import propagate_loss, propagate_probabilities
 from resultant.vmf.tails import log_projection_tail
-from resultant_reproduction.figures import BLACK, Chart, Curve
+from resultant_reproduction.cells.charts import BLACK, Chart, Curve
 from resultant_reproduction.theory import check as shared
 from resultant_reproduction.theory.check import Finding, check
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from resultant.report import style
 from resultant.theory.binary_model import BinaryModel, Pair
 from resultant.vmf.tails import log_projection_tail
-from resultant_reproduction.figures import Curve, shades
+from resultant_reproduction.cells.charts import Curve, shades
 from resultant_reproduction.theory.check import Finding, axis, check, near, rounding, uniform
 
 CRITICAL = BinaryModel(2.0, 1.0, 0.3, tau=0.5)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from resultant_reproduction.formats import SIGNIFICANCE as LEVEL
+from resultant_reproduction.cells.text import SIGNIFICANCE as LEVEL
 
 # The paper prints standard deviations of three seeds.
 PRINTED_SEEDS = 3

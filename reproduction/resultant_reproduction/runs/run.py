@@ -29,11 +29,16 @@ from resultant.training.image_sets import open_dataset, resolved, train_images
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import read_metrics
 from resultant.training.records import Record, append
-from resultant_reproduction.calibration import calibrate
-from resultant_reproduction.plan import SECOND_ROUND, PlannedJob, missing, plan, workload
-from resultant_reproduction.records import Records, both_rounds, folders
-from resultant_reproduction.summarize import fit_space, power_diagnostic, summaries, summarize_state
-from resultant_reproduction.tuned import tuned
+from resultant_reproduction.frozen.calibration import calibrate
+from resultant_reproduction.frozen.summarize import (
+    fit_space,
+    power_diagnostic,
+    summaries,
+    summarize_state,
+)
+from resultant_reproduction.frozen.tuned import tuned
+from resultant_reproduction.runs.plans import SECOND_ROUND, PlannedJob, missing, plan, workload
+from resultant_reproduction.runs.records import Records, both_rounds, folders
 
 Say = Callable[[str], object]
 

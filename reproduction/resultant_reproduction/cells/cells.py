@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resultant_reproduction.value import Estimate, Value, judge_effect, over_settings
+from resultant_reproduction.cells.statistics import Estimate, Value, judge_effect, over_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """Read NAME.toml of this package, such as ``printed/tables``."""
+    """Read NAME.toml of this package, such as ``printed/tables`` or ``runs/plans``."""
     path = importlib.resources.files("resultant_reproduction") / f"{name}.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def say(name: str, **values: object) -> str:
-    """Fill in a sentence of ``sentences.toml``."""
-    return load("sentences")[name].format(**values)
+    """Fill in a sentence of ``cells/sentences.toml``."""
+    return load("cells/sentences")[name].format(**values)
 
 
 def printed_rows(name: str) -> list[list[str]]:
@@ -138,7 +138,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of an artefact."""
+    """The result of an item."""
 
     cells: Sequence[Cell] = ()
     changes: Sequence[Change] = ()
@@ -148,7 +148,7 @@ class Outcome:
     parts: Mapping[str, bool] = field(default_factory=dict)
     # Remarks below the tables.
     notes: Sequence[str] = ()
-    # The answer in one sentence, where the artefact asks a question.
+    # The answer in one sentence, where the item asks a question.
     headline: str = ""
     # Further parts of the page, text by heading.
     sections: Mapping[str, str] = field(default_factory=dict)

@@ -1,19 +1,15 @@
-"""Beyond the paper: frozen rules with a fitted scale each, under other fits of the classes.
+"""Frozen rules with a fitted scale each, under other fits of the classes.
 
 Group 5 of ``protocol.md``. Half of the held-out queries of each class fit the scales and the
 held-out concentrations, the other half judges.
 """
 
-import json
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from resultant._core import files
 from resultant.analysis import FrozenSpace
 from resultant.analysis.metrics import NORMAL, paired_gain, rank_correlation, rank_in_class
 from resultant.classes.finite_sample import held_out_state
@@ -21,11 +17,7 @@ from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classifiers.calibration import expected_calibration_error, fit_scale, log_losses
 from resultant.classifiers.em import AUTO, Components, fit_components
-from resultant.features.packaged import PACKAGED
-from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.records import Records
-from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.value import Estimate
+from resultant_reproduction.cells.statistics import Estimate
 
 # Fits of the classes, in the order of the protocol.
 FITS = ("proco", "mle", "held-out", "components")
@@ -108,14 +100,3 @@ def calibrate(space: FrozenSpace) -> dict[str, dict[str, Any]]:
             "queries": len(split[1]),
         }
     return results
-
-
-def main(path: Path) -> None:
-    """Compute the numbers of the packaged network, two minutes on a CPU."""
-    evidence = Evidence(Records())
-    numbers = {space: calibrate(evidence.space(PACKAGED, space)) for space in SPACES}
-    files.write_text(path, json.dumps(numbers, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -14,14 +14,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.report import style
-from resultant_reproduction.spec import Cell, Change
-from resultant_reproduction.value import Estimate
+from resultant_reproduction.cells.cells import Cell, Change
+from resultant_reproduction.cells.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from resultant_reproduction.records import Course
 
 # The colour of text; a page replaces this black, and no other, on a dark background.
 BLACK = "#000000"
@@ -266,11 +265,13 @@ def heat_maps(
     return draw_charts(charts, width=4.4, height=1.5 + 0.25 * len(rows))
 
 
-def course(values: Course, look: str, color: str, label: str | None = None) -> Curve:
+def course(
+    by_epoch: Mapping[int, Sequence[float]], look: str, color: str, label: str | None = None
+) -> Curve:
     """Return the mean over seeds with their range as a band; one seed is thin and pale."""
-    epochs, seeds = list(values.values), list(values.values.values())
+    epochs, seeds = list(by_epoch), list(by_epoch.values())
     band = [[bound(own) for own in seeds] for bound in (min, max)]
-    single = len(values.seeds) == 1
+    single = max(map(len, seeds)) == 1
     more: dict[str, Any] = {"marker": "."} if len(epochs) == 1 else {}
     more |= {"lw": 1.0, "alpha": 0.55} if single else {}
     both = None if single else (band[0], band[1])

@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from resultant._core import files
-from resultant_reproduction import beyond, catalog, headline, tuned
-from resultant_reproduction.artefacts import ARTEFACTS
-from resultant_reproduction.claims import HEADINGS, Claim, claims, facts, tally, together
-from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.figures import intervals, svg
-from resultant_reproduction.formats import p_text, render
-from resultant_reproduction.headline import Row
-from resultant_reproduction.pages import page_name
-from resultant_reproduction.records import Records, packaged_json
-from resultant_reproduction.spec import load, say
-from resultant_reproduction.value import NEEDS_DATA, Estimate, Judgement
+from resultant_reproduction.cells.cells import load, say
+from resultant_reproduction.cells.charts import intervals, svg
+from resultant_reproduction.cells.statistics import NEEDS_DATA, Estimate, Judgement
+from resultant_reproduction.cells.text import p_text, render
+from resultant_reproduction.pages import beyond
+from resultant_reproduction.pages.claims import HEADINGS, Claim, claims, facts, tally, together
+from resultant_reproduction.pages.compute import ITEMS
+from resultant_reproduction.pages.write import page_name
+from resultant_reproduction.runs import items as catalog
+from resultant_reproduction.runs.evidence import Evidence
+from resultant_reproduction.runs.records import Records, packaged_json
+from resultant_reproduction.studies import headline, tuned_temperature as tuned
+from resultant_reproduction.studies.headline import Row
 
 # Pages of this module.
 PAGES = ("judgement", "claims", "headline", "methods", "guide", "runs")
@@ -86,7 +88,7 @@ def scaled() -> dict[str, str]:
 
 def answers(evidence: Evidence) -> dict[str, tuple[str, str]]:
     """Titles and answers of the questions of the second round that have one, by name."""
-    asked = (ARTEFACTS[name] for name in ("dimension", "losses", "calibration", "stand-in"))
+    asked = (ITEMS[name] for name in ("dimension", "losses", "calibration", "stand-in"))
     found = ((own.entry, own.compute(evidence).headline) for own in asked)
     return {entry.name: (entry.title, text) for entry, text in found if text}
 
@@ -95,7 +97,7 @@ def by_question(judged: Mapping[str, Claim]) -> list[tuple[Mapping[str, Any], li
     """Questions with their claims."""
     return [
         (question, [c for c in judged.values() if c.entry["question"] == question["name"]])
-        for question in load("claims")["question"]
+        for question in load("pages/claims")["question"]
     ]
 
 
@@ -140,11 +142,14 @@ def panels(records: Records, judged: Mapping[str, Claim]) -> dict[str, dict[str,
     """Effects of the forest plot by panel and name."""
     own = {row.title: row.judgement for row in headline.parts(records)}
     own["temperature"] = headline.effect(records, "temperature")
-    titles, known = load("claims")["forest"]["titles"], {n: c.judgement for n, c in judged.items()}
+    titles, known = (
+        load("pages/claims")["forest"]["titles"],
+        {n: c.judgement for n, c in judged.items()},
+    )
     short = {name: c.entry["short"] for name, c in judged.items() if "short" in c.entry} | titles
     return {
         title: {short[name]: (own | known)[name] for name in names}
-        for title, names in load("claims")["forest"]["panels"].items()
+        for title, names in load("pages/claims")["forest"]["panels"].items()
     }
 
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from resultant.report import style
 from resultant.training.records import Record
-from resultant_reproduction import figures, spec
-from resultant_reproduction.evidence import CONDITIONS, Evidence
-from resultant_reproduction.figures import Chart, Curve, course
-from resultant_reproduction.plan import official, planned_seeds
-from resultant_reproduction.records import Course, paired, probe_path, seeds_of
-from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.tables import Entry, compare
-from resultant_reproduction.value import Value
+from resultant_reproduction.cells import cells as spec, charts as figures
+from resultant_reproduction.cells.charts import Chart, Curve, course
+from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.frozen.summarize import SPACES
+from resultant_reproduction.runs.evidence import CONDITIONS, Evidence
+from resultant_reproduction.runs.plans import official, planned_seeds
+from resultant_reproduction.runs.records import Course, paired, probe_path, seeds_of
+from resultant_reproduction.studies.tables import Entry, compare
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -181,8 +181,8 @@ def _draw_training_gain(
     """Draw gains and increment errors over epochs, and the plane of one network."""
     printed = {key: [*map(float, printed_last(key))] for key in ("gain_sd", "applied_gain_sd")}
     last = max((e for c in applied.values() for e in c.values), default=0)
-    gains = [course(own, "-", LOOKS[name][1], name) for name, own in applied.items()]
-    gains += [course(own, ":", LOOKS[name][1]) for name, own in native.items()]
+    gains = [course(own.values, "-", LOOKS[name][1], name) for name, own in applied.items()]
+    gains += [course(own.values, ":", LOOKS[name][1]) for name, own in native.items()]
     labels = ("paper, native gain", figures.HOLLOW), ("paper, last epoch", {})
     for key, (label, face) in zip(printed, labels, strict=True):
         gains.append(Curve(look="D", label=label, color=style.GREY, more=face))
@@ -191,7 +191,7 @@ def _draw_training_gain(
     # Dashes are states, and colours interventions.
     increments = [Curve(look=LOOKS[s][0], label=f"state: {s}", color=style.GREY) for s in errors]
     increments += [
-        course(own, LOOKS[state][0], LOOKS[STRENGTHS[strength]][1])
+        course(own.values, LOOKS[state][0], LOOKS[STRENGTHS[strength]][1])
         for state, courses in errors.items()
         for strength, own in courses.items()
     ]

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from resultant.report import style
 from resultant.training.config import TrainConfig
-from resultant_reproduction import spec
-from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.failure import symlog
-from resultant_reproduction.figures import Chart, course, draw_charts, heat_maps
-from resultant_reproduction.formats import span
-from resultant_reproduction.plan import RULES, controlled, planned_seeds
-from resultant_reproduction.records import Course, probe_path, seeds_of
-from resultant_reproduction.tables import Entry, compare
-from resultant_reproduction.value import Value
+from resultant_reproduction.cells import cells as spec
+from resultant_reproduction.cells.charts import Chart, course, draw_charts, heat_maps
+from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.cells.text import span
+from resultant_reproduction.runs.evidence import Evidence
+from resultant_reproduction.runs.plans import RULES, controlled, planned_seeds
+from resultant_reproduction.runs.records import Course, probe_path, seeds_of
+from resultant_reproduction.studies.collapse import symlog
+from resultant_reproduction.studies.tables import Entry, compare
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,7 +178,7 @@ def _draw_courses(lines: dict[str, dict[str, dict[str, Course]]]) -> Figure:
     }
     charts = []
     for (objective, courses), (key, ylabel) in product(lines.items(), FOLLOWED.items()):
-        curves = [course(own[key], *looks[n], n) for n, own in courses.items() if key in own]
+        curves = [course(own[key].values, *looks[n], n) for n, own in courses.items() if key in own]
         paint = partial(symlog, linear=1e-3) if key == "intercept_drift" else None
         charts.append(Chart(curves, "epoch", ylabel, objective, paint=paint))
     return draw_charts(charts, columns=len(FOLLOWED), legend=4)

@@ -20,8 +20,12 @@ from resultant.analysis.metrics import rank_correlation
 from resultant.report import style
 from resultant.score.exact import vmf_score
 from resultant.theory.score_expansion import joint_expansion
-from resultant_reproduction.catalog import catalog
-from resultant_reproduction.evidence import (
+from resultant_reproduction.cells.cells import Cell, Outcome, load, parse_cell, say
+from resultant_reproduction.cells.charts import HOLLOW, Chart, Curve, draw_charts, labelled
+from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.cells.text import markdown_table
+from resultant_reproduction.frozen.summarize import SPACES
+from resultant_reproduction.runs.evidence import (
     PACKAGED,
     Evidence,
     by_condition,
@@ -30,6 +34,7 @@ from resultant_reproduction.evidence import (
     read_path,
     trained_as,
 )
+<<<<<<< HEAD:reproduction/resultant_reproduction/feature_figures.py
 from resultant_reproduction.figures import HOLLOW, Chart, Curve, draw_charts, labelled
 from resultant_reproduction.formats import markdown_table
 from resultant_reproduction.frozen.pairs import margin_directions
@@ -38,6 +43,10 @@ from resultant_reproduction.plan import planned_seeds
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell, say
 from resultant_reproduction.summarize import SPACES
 from resultant_reproduction.value import Value
+=======
+from resultant_reproduction.runs.items import catalog
+from resultant_reproduction.runs.plans import planned_seeds
+>>>>>>> 2c010e06 (Reproduction: folders for cells, theory, frozen features, runs, studies and pages; arrows between them tested):reproduction/resultant_reproduction/studies/feature_figures.py
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +72,7 @@ def _outcome(
     counted: Iterable[str] = STORES,
 ) -> Outcome:
     """Draw the ``panels`` ``of`` the available datasets, describe each with the sentence of
-    ``artefacts.toml`` and its ``numbers``, and count the datasets of the paper as parts."""
+    ``items.toml`` and its ``numbers``, and count the datasets of the paper as parts."""
     shown = {
         title: evidence.analysis(STORES[title], "projection")
         for title in of

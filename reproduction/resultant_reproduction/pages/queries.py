@@ -12,8 +12,9 @@ from typing import Any
 from resultant.classes.groups import GROUPS
 from resultant.features.packaged import PACKAGED
 from resultant.training.config import TrainConfig
-from resultant_reproduction.controls import control_config
-from resultant_reproduction.evidence import (
+from resultant_reproduction.cells.statistics import Terms, Value
+from resultant_reproduction.frozen.summarize import SPACES
+from resultant_reproduction.runs.evidence import (
     CONDITIONS,
     Evidence,
     Reader,
@@ -22,12 +23,11 @@ from resultant_reproduction.evidence import (
     read_path,
     trained_as,
 )
-from resultant_reproduction.failure import Trainings
-from resultant_reproduction.historical import POLICIES, SHOWN, increment_errors
-from resultant_reproduction.plan import official, stand_in
-from resultant_reproduction.records import Course
-from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.value import Terms, Value
+from resultant_reproduction.runs.plans import official, stand_in
+from resultant_reproduction.runs.records import Course
+from resultant_reproduction.studies.collapse import Trainings
+from resultant_reproduction.studies.control_matrix import control_config
+from resultant_reproduction.studies.official_recipe import POLICIES, SHOWN, increment_errors
 
 Keys = Mapping[str, Any]
 

@@ -11,13 +11,13 @@ from itertools import product
 from statistics import fmean
 from typing import NamedTuple
 
-from resultant_reproduction import value
-from resultant_reproduction.evidence import CONDITIONS
-from resultant_reproduction.plan import controlled
-from resultant_reproduction.records import Records, probe_path
-from resultant_reproduction.spec import load, parse_cell, printed_rows, say
-from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.value import adjusted
+from resultant_reproduction.cells import statistics as value
+from resultant_reproduction.cells.cells import load, parse_cell, printed_rows, say
+from resultant_reproduction.cells.statistics import adjusted
+from resultant_reproduction.frozen.summarize import SPACES
+from resultant_reproduction.runs.evidence import CONDITIONS
+from resultant_reproduction.runs.plans import controlled
+from resultant_reproduction.runs.records import Records, probe_path
 
 SETTINGS = {n: kind for n, kind in reversed(CONDITIONS.items()) if not isinstance(kind, str)}
 # Arms by their names in records, with their columns in Table 1.

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from resultant._core.files import parse_json, read_bytes
 from resultant.training import records as training
 from resultant.training.config import RESULTS, TrainConfig
-from resultant_reproduction.formats import seed_list
-from resultant_reproduction.value import Value
+from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.cells.text import seed_list
 
 
 class Records:
@@ -102,8 +102,8 @@ def _fullness(record: training.Record) -> tuple[bool | int, ...]:
 
 def packaged_folder(name: str) -> Path | None:
     """Folder of the packaged results or pages; None if it is not there."""
-    here = Path(__file__).parent
-    candidates = here / name, here.parent / name
+    here = Path(__file__).parents[1]
+    candidates = here / "packaged" / name, here.parent / name
     return next((folder for folder in candidates if folder.is_dir()), None)
 
 

@@ -8,8 +8,19 @@ from typing import Any, NamedTuple
 
 from resultant.features.store import FeatureStore
 from resultant.training.config import TrainConfig, preset
-from resultant_reproduction import headline
-from resultant_reproduction.evidence import (
+from resultant_reproduction.cells.cells import (
+    Cell,
+    Change,
+    Outcome,
+    load,
+    parse_cell,
+    printed_rows,
+    say,
+)
+from resultant_reproduction.cells.charts import draw_changes, intervals
+from resultant_reproduction.cells.statistics import Judgement, Value, over_settings
+from resultant_reproduction.cells.text import markdown_table, p_equation, p_text, span
+from resultant_reproduction.runs.evidence import (
     Evidence,
     Reader,
     is_external,
@@ -19,13 +30,10 @@ from resultant_reproduction.evidence import (
     read_path,
     trained_as,
 )
-from resultant_reproduction.figures import draw_changes, intervals
-from resultant_reproduction.formats import markdown_table, p_equation, p_text, span
-from resultant_reproduction.headline import TITLES
-from resultant_reproduction.plan import RULES, planned_seeds
-from resultant_reproduction.records import Records, paired, probe_path
-from resultant_reproduction.spec import Cell, Change, Outcome, load, parse_cell, printed_rows, say
-from resultant_reproduction.value import Judgement, Value, over_settings
+from resultant_reproduction.runs.plans import RULES, planned_seeds
+from resultant_reproduction.runs.records import Records, paired, probe_path
+from resultant_reproduction.studies import headline
+from resultant_reproduction.studies.headline import TITLES
 
 
 class Entry(NamedTuple):

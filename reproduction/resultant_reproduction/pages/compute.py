@@ -1,21 +1,21 @@
-"""The artefacts of ``artefacts.toml`` with the functions that compute them."""
+"""The items of ``items.toml`` with the functions that compute them."""
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 
-from resultant_reproduction.catalog import Entry, catalog
-from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.figures import draw_charts
-from resultant_reproduction.measures import MEASURES
-from resultant_reproduction.records import Records
-from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
-from resultant_reproduction.value import Value
+from resultant_reproduction.cells.cells import Cell, Outcome, load, parse_cell
+from resultant_reproduction.cells.charts import draw_charts
+from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.pages.queries import MEASURES
+from resultant_reproduction.runs.evidence import Evidence
+from resultant_reproduction.runs.items import Entry, catalog
+from resultant_reproduction.runs.records import Records
 
 
 def theory(name: str, evidence: Evidence) -> Outcome:
-    """Draw the panels of the checks of an artefact together, and list the verdicts of those."""
+    """Draw the panels of the checks of an item together, and list the verdicts of those."""
     entry = catalog()[name]
     checks = [check for c in entry.checks if (check := evidence.check(c)).panels]
     return Outcome(
@@ -37,14 +37,14 @@ def in_text(name: str, evidence: Evidence) -> list[Cell]:
 
 
 @dataclass(frozen=True)
-class Artefact:
+class Item:
     """A table, a figure or a question beyond the paper, and its function."""
 
     entry: Entry
     compute: Callable[[Evidence], Outcome]
 
     def status(self, outcome: Outcome) -> str:
-        """Describe how far the artefact is rerun."""
+        """Describe how far the item is rerun."""
         done, of, external, partial = outcome.counts()
         if self.entry.final:
             return "final"
@@ -60,10 +60,10 @@ class Artefact:
 
 
 def _function(entry: Entry) -> Callable[[Evidence], Outcome]:
-    """Return the function of an artefact; a function of several takes the name first."""
+    """Return the function of an item; a function of several takes the name first."""
 
     def compute(evidence: Evidence) -> Outcome:
-        module, _, name = entry.by.partition(".")
+        module, _, name = entry.by.rpartition(".")
         function = getattr(import_module(f"resultant_reproduction.{module}"), name)
         several = len(inspect.signature(function).parameters) == 2
         outcome = function(entry.name, evidence) if several else function(evidence)
@@ -73,6 +73,6 @@ def _function(entry: Entry) -> Callable[[Evidence], Outcome]:
 
 
 # Tables first, then figures, then questions beyond the paper.
-ARTEFACTS = {name: Artefact(entry, _function(entry)) for name, entry in catalog().items()}
+ITEMS = {name: Item(entry, _function(entry)) for name, entry in catalog().items()}
 
-__all__ = ["ARTEFACTS", "Artefact", "Evidence", "Outcome", "Records"]
+__all__ = ["ITEMS", "Evidence", "Item", "Outcome", "Records"]

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from resultant._core import files
 from resultant.training.config import CIFAR
-from resultant_reproduction.catalog import catalog
-from resultant_reproduction.formats import markdown_table, p_text, render
-from resultant_reproduction.plan import PLANS, SECOND_ROUND, workload
-from resultant_reproduction.records import packaged_folder
-from resultant_reproduction.spec import Cell, Change, Outcome, load, say
-from resultant_reproduction.value import Value
+from resultant_reproduction.cells.cells import Cell, Change, Outcome, load, say
+from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.cells.text import markdown_table, p_text, render
+from resultant_reproduction.runs.items import catalog
+from resultant_reproduction.runs.plans import PLANS, SECOND_ROUND, workload
+from resultant_reproduction.runs.records import packaged_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from resultant_reproduction.artefacts import Artefact
-    from resultant_reproduction.evidence import Evidence
+    from resultant_reproduction.pages.compute import Item
+    from resultant_reproduction.runs.evidence import Evidence
 
 Rows = list[tuple[str, ...]]
 
@@ -104,7 +104,7 @@ def _records(plan: str) -> str:
 
 def draw(outcome: Outcome) -> Figure | None:
     """Draw an outcome; None for settings and texts."""
-    from resultant_reproduction.figures import comparison, draw_changes
+    from resultant_reproduction.cells.charts import comparison, draw_changes
 
     cells = [cell for cell in outcome.cells if cell.paper is not None]
     if outcome.draw is not None:
@@ -116,16 +116,16 @@ def draw(outcome: Outcome) -> Figure | None:
     return draw_changes(rows, "change, percentage points") if rows else None
 
 
-def make_page(artefact: Artefact, evidence: Evidence, outcome: Outcome | None = None) -> Page:
+def make_page(item: Item, evidence: Evidence, outcome: Outcome | None = None) -> Page:
     """Write out one table or figure, computed unless its outcome is given."""
-    entry, name = artefact.entry, page_name(artefact.entry.label)
+    entry, name = item.entry, page_name(item.entry.label)
     if entry.final:
-        from resultant_reproduction.beyond import kept
+        from resultant_reproduction.pages.beyond import kept
 
         return Page(name, *(kept(entry.name, suffix) for suffix in (".md", ".svg")))
-    from resultant_reproduction.figures import svg
+    from resultant_reproduction.cells.charts import svg
 
-    outcome = outcome or artefact.compute(evidence)
+    outcome = outcome or item.compute(evidence)
     figure = draw(outcome)
     tested = [change for change in outcome.changes if change.differences]
     printed = any(cell.paper for cell in outcome.cells)
@@ -134,7 +134,7 @@ def make_page(artefact: Artefact, evidence: Evidence, outcome: Outcome | None = 
         entry=entry,
         page=name,
         title=f"{_number(entry.label)}: {entry.title}",
-        status=artefact.status(outcome),
+        status=item.status(outcome),
         outcome=outcome,
         picture=figure is not None,
         printed=printed,
@@ -156,7 +156,7 @@ def make_page(artefact: Artefact, evidence: Evidence, outcome: Outcome | None = 
 
 
 def contents(statuses: Mapping[str, str]) -> str:
-    """Return the index of the pages, from the status of each artefact by name."""
+    """Return the index of the pages, from the status of each item by name."""
     kinds: dict[str, Rows] = {"Tables": [], "Figures": [], "Beyond the paper": []}
     for name, status in statuses.items():
         entry = catalog()[name]
@@ -171,16 +171,16 @@ def contents(statuses: Mapping[str, str]) -> str:
 def write_pages(
     evidence: Evidence,
     folder: Path,
-    artefacts: Mapping[str, Artefact],
+    items: Mapping[str, Item],
     report: Callable[[str], object] = lambda title: None,
 ) -> None:
-    """Write the pages of artefacts and the index; ``report`` gets the title of each in turn."""
+    """Write the pages of items and the index; ``report`` gets the title of each in turn."""
     statuses = {}
-    for name, artefact in artefacts.items():
-        report(artefact.entry.title)
-        outcome = artefact.compute(evidence)
-        write_page(make_page(artefact, evidence, outcome), folder)
-        statuses[name] = artefact.status(outcome)
+    for name, item in items.items():
+        report(item.entry.title)
+        outcome = item.compute(evidence)
+        write_page(make_page(item, evidence, outcome), folder)
+        statuses[name] = item.status(outcome)
     files.write_text(folder / "README.md", contents(statuses))
 
 

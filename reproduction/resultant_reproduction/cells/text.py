@@ -37,7 +37,7 @@ def render(name: str, **values: object) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("resultant_reproduction"),
+        loader=PackageLoader("resultant_reproduction", "pages/templates"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resultant.classes.rule import EDITED
 from resultant.report import style
-from resultant_reproduction.evidence import CONDITIONS, Evidence
-from resultant_reproduction.figures import HOLLOW, Chart, Curve, draw_charts
-from resultant_reproduction.formats import seed_list
-from resultant_reproduction.plan import controlled
-from resultant_reproduction.records import dig
-from resultant_reproduction.spec import Cell, Outcome, load, parse_cell, say
-from resultant_reproduction.value import Value
+from resultant_reproduction.cells.cells import Cell, Outcome, load, parse_cell, say
+from resultant_reproduction.cells.charts import HOLLOW, Chart, Curve, draw_charts
+from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.cells.text import seed_list
+from resultant_reproduction.runs.evidence import CONDITIONS, Evidence
+from resultant_reproduction.runs.plans import controlled
+from resultant_reproduction.runs.records import dig
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

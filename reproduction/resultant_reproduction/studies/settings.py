@@ -23,11 +23,18 @@ from resultant.training.config import CIFAR, Run, preset
 from resultant.training.evaluation import FROZEN_TEMPERATURE
 from resultant.training.probe import ProbeConfig, main_encoder
 from resultant.training.stack import Stack
+<<<<<<< HEAD:reproduction/resultant_reproduction/settings.py
 from resultant_reproduction.evidence import FIT_FRACTION, PACKAGED_KIND, Evidence, trained_as
 from resultant_reproduction.frozen.decisions import BETAS
 from resultant_reproduction.plan import CLASSES, IMBALANCES, PER_CLASS, PLANS
 from resultant_reproduction.spec import Cell, Outcome, load, parse_cell, printed_rows
 from resultant_reproduction.value import Value
+=======
+from resultant_reproduction.cells.cells import Cell, Outcome, load, parse_cell, printed_rows
+from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.runs.evidence import FIT_FRACTION, PACKAGED_KIND, Evidence, trained_as
+from resultant_reproduction.runs.plans import CLASSES, IMBALANCES, PER_CLASS, PLANS
+>>>>>>> 2c010e06 (Reproduction: folders for cells, theory, frozen features, runs, studies and pages; arrows between them tested):reproduction/resultant_reproduction/studies/settings.py
 
 IMAGENET = "imagenet-lt"
 # Widths of the encoders of listed images, which are those of their projectors.
@@ -95,7 +102,7 @@ def _note(settings: Sequence[Setting], left: dict[str, str]) -> str:
     if differing:
         listed = "; ".join(f"{s.row}, {s.what} ({s.paper}, ours {s.ours})" for s in differing)
         result += f", but for {listed}"
-        apart = load("settings")["apart"]
+        apart = load("studies/settings")["apart"]
         rows = dict.fromkeys(s.row for s in differing if s.row in apart)
         result += "".join(f". {row}: {apart[row]}" for row in rows)
     why = dict(left)
@@ -118,13 +125,13 @@ def training(evidence: Evidence) -> Outcome:
         if text != "--"
     ]
     cells = [s.cell(s.row, s.what) for s in settings]
-    return Outcome(cells, notes=[_note(settings, load("settings")["training"]["left"])])
+    return Outcome(cells, notes=[_note(settings, load("studies/settings")["training"]["left"])])
 
 
 def _trained(evidence: Evidence, column: str) -> dict[str, Ours]:
     """Our settings, by row."""
     condition, store = COLUMNS[column]
-    config, fields = trained_as(condition), load("settings")["training"]["fields"]
+    config, fields = trained_as(condition), load("studies/settings")["training"]["fields"]
     small = config.dataset in CIFAR
     width: Ours = WIDTHS.get(config.architecture)
     if evidence.has(store, "encoder"):
@@ -155,18 +162,18 @@ def _stack(objective: str) -> Stack:
 
 def frozen(evidence: Evidence) -> Outcome:
     """tab:frozen-hyperparameters: probes and frozen evaluation."""
-    ours, stores = _evaluated(evidence), load("settings")["frozen"]["stores"]
+    ours, stores = _evaluated(evidence), load("studies/settings")["frozen"]["stores"]
     settings = []
     for row, what, text in printed_rows("frozen-hyperparameters"):
         store = stores.get(name := f"{row}: {what}", ("",))[0]
         settings.append(Setting(row, what, text, ours.get(name), store.replace(PACKAGED, "")))
     cells = [s.cell(f"{s.row}: {s.what}", "value") for s in settings]
-    return Outcome(cells, notes=[_note(settings, load("settings")["frozen"]["left"])])
+    return Outcome(cells, notes=[_note(settings, load("studies/settings")["frozen"]["left"])])
 
 
 def _evaluated(evidence: Evidence) -> dict[str, Ours]:
     """Our settings, by row and part."""
-    probe, about = ProbeConfig(), load("settings")["frozen"]
+    probe, about = ProbeConfig(), load("studies/settings")["frozen"]
     grid = evidence.analysis(PACKAGED, "projection").grid
     assert grid is not None
     # Rules of the main table.

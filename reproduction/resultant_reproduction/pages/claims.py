@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from resultant_reproduction import headline, value as judging
-from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.measures import arms
-from resultant_reproduction.spec import load, parse_cell
-from resultant_reproduction.summarize import SPACES
+from resultant_reproduction.cells import statistics as judging
+from resultant_reproduction.cells.cells import load, parse_cell
+from resultant_reproduction.frozen.summarize import SPACES
+from resultant_reproduction.pages.queries import arms
+from resultant_reproduction.runs.evidence import Evidence
+from resultant_reproduction.studies import headline
 from resultant_reproduction.theory import CHECKS
 
 HEADINGS = ("claim", "paper", "ours", "95 % interval", "ours less printed", "verdict", "evidence")
@@ -161,7 +162,7 @@ def _checked(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
 
 def claims(evidence: Evidence) -> dict[str, Claim]:
     """Evaluate all claims, by name, in the order of the argument."""
-    return {entry["name"]: evaluate(evidence, entry) for entry in load("claims")["claim"]}
+    return {entry["name"]: evaluate(evidence, entry) for entry in load("pages/claims")["claim"]}
 
 
 def tally(judged: Iterable[Claim]) -> str:
@@ -191,6 +192,6 @@ def together(judged: Iterable[Claim]) -> str:
 
 def facts(evidence: Evidence) -> dict[str, str]:
     """Measure the numbers of the guide that are no claims, as text with intervals."""
-    found = ((entry, arms(evidence, entry)) for entry in load("claims")["fact"])
+    found = ((entry, arms(evidence, entry)) for entry in load("pages/claims")["fact"])
     texts = {e["name"]: judging.contrast(own).text(e.get("digits", 2)) for e, own in found if own}
-    return {entry["name"]: "(no record)" for entry in load("claims")["fact"]} | texts
+    return {entry["name"]: "(no record)" for entry in load("pages/claims")["fact"]} | texts

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.measures import arms
-from resultant_reproduction.records import packaged_folder
-from resultant_reproduction.spec import Outcome, load
-from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.value import Estimate, contrast
+from resultant_reproduction.cells.cells import Outcome, load
+from resultant_reproduction.cells.statistics import Estimate, contrast
+from resultant_reproduction.frozen.summarize import SPACES
+from resultant_reproduction.pages.queries import arms
+from resultant_reproduction.runs.evidence import Evidence
+from resultant_reproduction.runs.records import packaged_folder
 
 
 def kept(study: str, suffix: str) -> str:
@@ -33,7 +33,7 @@ def answer(study: str, evidence: Evidence) -> Outcome:
 
 def contrasts(study: str) -> Iterator[dict[str, Any]]:
     """Contrasts of a study, one per combination of the words in ``each``."""
-    for entry in load("beyond")["contrast"]:
+    for entry in load("pages/beyond")["contrast"]:
         for words in product(*entry.get("each", ())) if entry["study"] == study else ():
             text = json.dumps(entry)
             for word, value in (pair for own in words for pair in own.items()):

@@ -11,11 +11,10 @@ from typing import Any
 
 from resultant.training.config import CIFAR, REALIZATIONS, Run, TrainConfig, preset
 from resultant.training.records import Record, identity
-from resultant_reproduction.records import Records
-from resultant_reproduction.spec import load
+from resultant_reproduction.cells.cells import load
+from resultant_reproduction.runs.records import Records
 
 RULES = tuple(name for name in REALIZATIONS if name != "cosine")
-BOTH = ("native", "angular")
 IMBALANCES = (10, 50, 100)
 CLASSES = {"cifar10": 10, "cifar100": 100}
 PER_CLASS = {"cifar10": 5000, "cifar100": 500}
@@ -128,10 +127,12 @@ def _expand(jobs: Sequence[dict[str, Any]], seeds: Sequence[int]) -> Iterator[Pl
 
 PLANS = {
     name: Plan(name, about["title"], tuple(about["seeds"]), partial(_expand, about["jobs"]))
-    for name, about in load("plans").items()
+    for name, about in load("runs/plans").items()
 }
 # Plans of protocol.md.
-SECOND_ROUND = tuple(name for name, about in load("plans").items() if about.get("second_round"))
+SECOND_ROUND = tuple(
+    name for name, about in load("runs/plans").items() if about.get("second_round")
+)
 
 
 @cache
