@@ -4,15 +4,10 @@ from pathlib import Path
 
 import pytest
 
-<<<<<<< HEAD
 from frozen_data import small_space
 from resultant.analysis import FrozenSpace
-from resultant_reproduction.artefacts import ARTEFACTS, Evidence, Outcome, Records
-from resultant_reproduction.claims import Claim, claims
-=======
 from resultant_reproduction.pages.claims import Claim, claims
 from resultant_reproduction.pages.compute import ITEMS, Evidence, Outcome, Records
->>>>>>> 2c010e06 (Reproduction: folders for cells, theory, frozen features, runs, studies and pages; arrows between them tested)
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 

@@ -22,24 +22,11 @@ from resultant.classifiers.validation import left_out_fold, shuffled_ranks
 from resultant.cli import main as cli
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence, Outcome, Records
-<<<<<<< HEAD
-from resultant_reproduction.beyond import answer, contrasts, estimate, kept, listed, rows
-from resultant_reproduction.calibration import over_queries
-from resultant_reproduction.catalog import catalog
-from resultant_reproduction.formats import p_text
-from resultant_reproduction.frozen.decisions import Policy, decide
-from resultant_reproduction.headline import SETTINGS, TITLES
-from resultant_reproduction.pages import page_name
-from resultant_reproduction.plan import PLANS, controlled, stand_in
-from resultant_reproduction.records import packaged_json, probe_path
-from resultant_reproduction.spec import load, printed_rows
-from resultant_reproduction.tables import realizations
-from resultant_reproduction.value import holm
-=======
 from resultant_reproduction.cells.cells import load, printed_rows
 from resultant_reproduction.cells.statistics import holm
 from resultant_reproduction.cells.text import p_text
 from resultant_reproduction.frozen.calibration import over_queries
+from resultant_reproduction.frozen.decisions import Policy, decide
 from resultant_reproduction.pages.beyond import answer, contrasts, estimate, kept, listed, rows
 from resultant_reproduction.pages.write import page_name
 from resultant_reproduction.runs.items import catalog
@@ -47,7 +34,6 @@ from resultant_reproduction.runs.plans import PLANS, controlled, stand_in
 from resultant_reproduction.runs.records import packaged_json, probe_path
 from resultant_reproduction.studies.headline import SETTINGS, TITLES
 from resultant_reproduction.studies.tables import realizations
->>>>>>> 2c010e06 (Reproduction: folders for cells, theory, frozen features, runs, studies and pages; arrows between them tested)
 from training_records import angular_training, probed
 
 PAGES = Path(__file__).parents[2] / "reproduction" / "pages"

@@ -19,19 +19,11 @@ from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.em import Components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence
-<<<<<<< HEAD
-from resultant_reproduction.calibration import FITS, calibrate, halves, judge
-from resultant_reproduction.frozen.questions import analyze_space
-from resultant_reproduction.plan import BOTH
-from resultant_reproduction.records import packaged_json
-from resultant_reproduction.summarize import BETAS, QUESTIONS, summaries, summarize
-from resultant_reproduction.tuned import SHARED, TEMPERATURES, tuned
-=======
 from resultant_reproduction.frozen.calibration import FITS, calibrate, halves, judge
+from resultant_reproduction.frozen.questions import analyze_space
 from resultant_reproduction.frozen.summarize import BETAS, QUESTIONS, summaries, summarize
 from resultant_reproduction.frozen.tuned import BOTH, SHARED, TEMPERATURES, tuned
 from resultant_reproduction.runs.records import packaged_json
->>>>>>> 2c010e06 (Reproduction: folders for cells, theory, frozen features, runs, studies and pages; arrows between them tested)
 
 
 def naive(space: FrozenSpace, rule: str) -> dict[str, float]:

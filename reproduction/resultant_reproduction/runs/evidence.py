@@ -13,17 +13,11 @@ from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore
 from resultant.training.config import TrainConfig, preset
 from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
-<<<<<<< HEAD:reproduction/resultant_reproduction/evidence.py
-from resultant_reproduction.frozen.questions import Analysis, analyze_space
-from resultant_reproduction.plan import controlled
-from resultant_reproduction.records import Records, dig
-from resultant_reproduction.summarize import SPACES, summarize
-=======
 from resultant_reproduction.cells.statistics import Estimate, over_settings
+from resultant_reproduction.frozen.questions import Analysis, analyze_space
 from resultant_reproduction.frozen.summarize import SPACES, summarize
 from resultant_reproduction.runs.plans import controlled
 from resultant_reproduction.runs.records import Records, dig
->>>>>>> 2c010e06 (Reproduction: folders for cells, theory, frozen features, runs, studies and pages; arrows between them tested):reproduction/resultant_reproduction/runs/evidence.py
 from resultant_reproduction.theory import CHECKS, Check
 
 T = TypeVar("T")

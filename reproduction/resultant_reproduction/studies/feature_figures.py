@@ -24,6 +24,8 @@ from resultant_reproduction.cells.cells import Cell, Outcome, load, parse_cell, 
 from resultant_reproduction.cells.charts import HOLLOW, Chart, Curve, draw_charts, labelled
 from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.cells.text import markdown_table
+from resultant_reproduction.frozen.pairs import margin_directions
+from resultant_reproduction.frozen.questions import Analysis
 from resultant_reproduction.frozen.summarize import SPACES
 from resultant_reproduction.runs.evidence import (
     PACKAGED,
@@ -34,19 +36,8 @@ from resultant_reproduction.runs.evidence import (
     read_path,
     trained_as,
 )
-<<<<<<< HEAD:reproduction/resultant_reproduction/feature_figures.py
-from resultant_reproduction.figures import HOLLOW, Chart, Curve, draw_charts, labelled
-from resultant_reproduction.formats import markdown_table
-from resultant_reproduction.frozen.pairs import margin_directions
-from resultant_reproduction.frozen.questions import Analysis
-from resultant_reproduction.plan import planned_seeds
-from resultant_reproduction.spec import Cell, Outcome, load, parse_cell, say
-from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.value import Value
-=======
 from resultant_reproduction.runs.items import catalog
 from resultant_reproduction.runs.plans import planned_seeds
->>>>>>> 2c010e06 (Reproduction: folders for cells, theory, frozen features, runs, studies and pages; arrows between them tested):reproduction/resultant_reproduction/studies/feature_figures.py
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,22 +7,13 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from resultant.report import style
-<<<<<<< HEAD:reproduction/resultant_reproduction/gain_prior.py
-from resultant_reproduction.evidence import PACKAGED, Evidence, read_edit
-from resultant_reproduction.figures import BLACK, Chart, Curve, draw_charts
-from resultant_reproduction.frozen.decisions import BETAS, GAMMAS
-from resultant_reproduction.plan import official, planned_seeds
-from resultant_reproduction.spec import Cell, Outcome, load, parse_cell
-from resultant_reproduction.tables import backbone
-from resultant_reproduction.value import Value
-=======
 from resultant_reproduction.cells.cells import Cell, Outcome, load, parse_cell
 from resultant_reproduction.cells.charts import BLACK, Chart, Curve, draw_charts
 from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.frozen.decisions import BETAS, GAMMAS
 from resultant_reproduction.runs.evidence import PACKAGED, Evidence, read_edit
 from resultant_reproduction.runs.plans import official, planned_seeds
 from resultant_reproduction.studies.tables import backbone
->>>>>>> 2c010e06 (Reproduction: folders for cells, theory, frozen features, runs, studies and pages; arrows between them tested):reproduction/resultant_reproduction/studies/gain_prior.py
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

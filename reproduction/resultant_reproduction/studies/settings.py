@@ -23,18 +23,11 @@ from resultant.training.config import CIFAR, Run, preset
 from resultant.training.evaluation import FROZEN_TEMPERATURE
 from resultant.training.probe import ProbeConfig, main_encoder
 from resultant.training.stack import Stack
-<<<<<<< HEAD:reproduction/resultant_reproduction/settings.py
-from resultant_reproduction.evidence import FIT_FRACTION, PACKAGED_KIND, Evidence, trained_as
-from resultant_reproduction.frozen.decisions import BETAS
-from resultant_reproduction.plan import CLASSES, IMBALANCES, PER_CLASS, PLANS
-from resultant_reproduction.spec import Cell, Outcome, load, parse_cell, printed_rows
-from resultant_reproduction.value import Value
-=======
 from resultant_reproduction.cells.cells import Cell, Outcome, load, parse_cell, printed_rows
 from resultant_reproduction.cells.statistics import Value
+from resultant_reproduction.frozen.decisions import BETAS
 from resultant_reproduction.runs.evidence import FIT_FRACTION, PACKAGED_KIND, Evidence, trained_as
 from resultant_reproduction.runs.plans import CLASSES, IMBALANCES, PER_CLASS, PLANS
->>>>>>> 2c010e06 (Reproduction: folders for cells, theory, frozen features, runs, studies and pages; arrows between them tested):reproduction/resultant_reproduction/studies/settings.py
 
 IMAGENET = "imagenet-lt"
 # Widths of the encoders of listed images, which are those of their projectors.
