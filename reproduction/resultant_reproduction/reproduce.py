@@ -19,7 +19,7 @@ from resultant_reproduction.cells.cells import say
 from resultant_reproduction.pages.write import page_name
 from resultant_reproduction.runs import items as catalog
 from resultant_reproduction.runs.plans import PLANS
-from resultant_reproduction.runs.records import Records, both_rounds, folders, read_added
+from resultant_reproduction.runs.records import Records, all_rounds, folders, read_added
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +46,7 @@ def reproduce(options: Reproduce) -> int:
         got = "a file" if where.exists() else "nothing"
         raise ValueError(f"expected a folder of records at --results, got {got} at {where}")
     if tuple(options.what) == ("list",):
-        list_items(PlainConsole(), Records.read(*both_rounds(folders(where))))
+        list_items(PlainConsole(), Records.read(*all_rounds(folders(where))))
     else:
         _show(options)
     return 0

@@ -26,9 +26,10 @@ def tuned(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor) -> dict[str, di
     ``halves`` of the test rows choose for each other, ``folds`` of the training rows for all."""
     x, queries = (F.normalize(a.double(), dim=-1) for a in (x, queries))
     num_classes = int(y.max()) + 1
-    statistics = ClassStatistics(num_classes, x.shape[1])
+    statistics = ClassStatistics(num_classes, x.shape[1], device=x.device)
     statistics.update(x, y)
-    half, fold = rank_in_class(labels) % 2, rank_in_class(y) % FOLDS
+    half, fold = rank_in_class(labels.cpu()) % 2, rank_in_class(y.cpu()) % FOLDS
+    half, fold = half.to(x.device), fold.to(x.device)
     # A class with one row is fitted in every fold.
     fold[torch.bincount(y)[y] == 1] = -1
     curves = {rule: ([], [], []) for rule in BOTH}
@@ -37,7 +38,7 @@ def tuned(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor) -> dict[str, di
         predicted = torch.full_like(y, -1)
         for k in range(FOLDS):
             held = fold == k
-            part = ClassStatistics(num_classes, x.shape[1])
+            part = ClassStatistics(num_classes, x.shape[1], device=x.device)
             part.update(x[held], y[held])
             predicted[held] = _decide(statistics.without(part), x[held], tau, rule)
         held = fold >= 0
@@ -68,5 +69,5 @@ def _decide(statistics: ClassStatistics, z: Tensor, tau: float, rule: str) -> Te
 def _balanced(predicted: Tensor, labels: Tensor) -> float:
     right = (predicted == labels).double()
     counts = torch.bincount(labels)
-    per_class = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, labels, right)
+    per_class = right.new_zeros(len(counts)).index_add_(0, labels, right)
     return float((per_class / counts)[counts > 0].mean())

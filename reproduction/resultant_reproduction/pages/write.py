@@ -16,8 +16,8 @@ from resultant_reproduction.cells.cells import Cell, Change, Outcome, load, say
 from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.cells.text import markdown_table, p_text, render
 from resultant_reproduction.runs.items import catalog
-from resultant_reproduction.runs.plans import PLANS, SECOND_ROUND, workload
-from resultant_reproduction.runs.records import packaged_folder
+from resultant_reproduction.runs.plans import PLANS, ROUND, workload
+from resultant_reproduction.runs.records import packaged_folder, round_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,7 +96,7 @@ def change_table(changes: Sequence[Change]) -> str:
 
 def _records(plan: str) -> str:
     """Link the records of a plan, where there are any."""
-    path = f"second-round/{plan}.jsonl" if plan in SECOND_ROUND else f"{plan}.jsonl"
+    path = round_folder(Path(), ROUND[plan]) / f"{plan}.jsonl"
     folder = packaged_folder("results")
     known = folder is None or (folder / path).is_file()
     return f"[{plan}.jsonl](../results/{path})" if known else "none yet"

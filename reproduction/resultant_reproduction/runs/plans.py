@@ -42,6 +42,12 @@ class PlannedJob:
     calibrated: bool = False
     # Realizations whose frozen rules are also judged at chosen temperatures.
     tuned: tuple[str, ...] = ()
+    # Realizations whose native frozen rule is followed from high to low temperature.
+    path: tuple[str, ...] = ()
+    # The least concentration and the mean gain of every epoch are kept.
+    followed: bool = False
+    # Linear probes are trained on the features.
+    probed: bool = True
 
     @property
     def diagnosed(self) -> tuple[int, ...]:
@@ -91,7 +97,7 @@ controlled, official = partial(_cifar, "cifar-controlled"), partial(_cifar, "cif
 
 
 # Parts of records that a job keeps, as in `PlannedJob`.
-KEPT = ("analyzed", "ended", "tuned", "calibrated")
+KEPT = ("analyzed", "ended", "tuned", "calibrated", "path", "followed", "probed")
 
 
 def _expand(jobs: Sequence[dict[str, Any]], seeds: Sequence[int]) -> Iterator[PlannedJob]:
@@ -129,10 +135,8 @@ PLANS = {
     name: Plan(name, about["title"], tuple(about["seeds"]), partial(_expand, about["jobs"]))
     for name, about in load("runs/plans").items()
 }
-# Plans of protocol.md.
-SECOND_ROUND = tuple(
-    name for name, about in load("runs/plans").items() if about.get("second_round")
-)
+# Round of each plan: 1 for those of the paper, later ones have their rules in protocol.md.
+ROUND = {name: about.get("round", 1) for name, about in load("runs/plans").items()}
 
 
 @cache
@@ -147,7 +151,7 @@ def stand_in(architecture: str = "resnet50", objective: str = "contrastive") -> 
 def _planned() -> dict[str, set[int]]:
     """Return the seeds of the plans of the first round together, by kind of run."""
     seeds: dict[str, set[int]] = {}
-    first = (plan for plan in PLANS.values() if plan.name not in SECOND_ROUND)
+    first = (plan for plan in PLANS.values() if ROUND[plan.name] == 1)
     for job in (job for plan in first for job in plan.jobs()):
         for run in job.runs:
             kind = identity(job.config, run.realization, run.beta)
@@ -174,9 +178,12 @@ def _is_complete(record: Record, job: PlannedJob, run: Run) -> bool:
         "analysis": analyzed,
         "calibration": analyzed and job.calibrated,
         "ended": run.realization in job.ended,
+        "path": run.realization in job.path,
+        "course": job.followed,
     }
     # A plan skips the probes of the balanced set if some of its images are missing.
     pools = {"long_tail"} if "plan" in record else {"long_tail", "balanced"}
+    pools = pools if job.probed else set()
     complete = all(part in record for part, needed in parts.items() if needed)
     # The trajectory has the errors of all diagnosed epochs.
     course = record.get("trajectory", {})

@@ -100,6 +100,10 @@ def _fullness(record: training.Record) -> tuple[bool | int, ...]:
     return *(part in record for part in parts), len(record.get("probes", {}))
 
 
+# Folders of the rounds of runs in a folder of results.
+ROUNDS = ("", "second-round", "third-round")
+
+
 def packaged_folder(name: str) -> Path | None:
     """Folder of the packaged results or pages; None if it is not there."""
     here = Path(__file__).parents[1]
@@ -122,9 +126,14 @@ def folders(results: Path) -> list[Path]:
     return [ours] if results.is_dir() and results.samefile(ours) else [ours, results]
 
 
-def both_rounds(places: Sequence[Path]) -> list[Path]:
-    """Folders of records, and those of the second round (``protocol.md``) in them."""
-    return [*places, *(folder / "second-round" for folder in places)]
+def all_rounds(places: Sequence[Path]) -> list[Path]:
+    """Folders of records of the first round, then those of the later ones (``protocol.md``)."""
+    return [folder / name for name in ROUNDS for folder in places]
+
+
+def round_folder(results: Path, number: int) -> Path:
+    """Folder of the records of a round, from 1."""
+    return results / ROUNDS[number - 1]
 
 
 def read_added(paths: Sequence[Path]) -> list[training.Record]:

@@ -24,7 +24,7 @@ from resultant.images.cifar import Cifar, load_cifar
 from resultant.images.source import ImageSplits
 from resultant.training.cifar import train_cifar
 from resultant.training.config import CIFAR, RESULTS, Run
-from resultant.training.evaluation import Features, evaluate, network_features
+from resultant.training.evaluation import Features, base_records, evaluate, network_features
 from resultant.training.image_sets import open_dataset, resolved, train_images
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import read_metrics
@@ -36,9 +36,10 @@ from resultant_reproduction.frozen.summarize import (
     summaries,
     summarize_state,
 )
+from resultant_reproduction.frozen.temperature_path import temperature_path
 from resultant_reproduction.frozen.tuned import tuned
-from resultant_reproduction.runs.plans import SECOND_ROUND, PlannedJob, missing, plan, workload
-from resultant_reproduction.runs.records import Records, both_rounds, folders
+from resultant_reproduction.runs.plans import ROUND, PlannedJob, missing, plan, workload
+from resultant_reproduction.runs.records import Records, all_rounds, folders, round_folder
 
 Say = Callable[[str], object]
 
@@ -49,6 +50,8 @@ TRAJECTORY = (
     *(f"{mean}{kind}_error{end}" for kind, end, mean in ERRORS),
     "increment_plane",
 )
+# Metrics that a followed training keeps.
+COURSE = ("epoch", "loss", "kappa_min", "gain_mean")
 
 
 class OutOfTimeError(Exception):
@@ -101,7 +104,11 @@ def run_job(
         job = Job(resolved(planned.config), planned.runs, out, **options)
         trained = train_images(job, data, device, on_progress=report, store=store, note=say)
     features = network_features(trained, data)
-    records: list[Record] = evaluate(trained, data, features=features)
+    records: list[Record] = (
+        evaluate(trained, data, features=features)
+        if planned.probed
+        else base_records(trained, len(features.train.labels))
+    )
     config, kept = trained.job.config, ("mean", "std")
     for record in records:
         steps = config.epochs * (record["train_images"] // config.batch_size)
@@ -113,12 +120,15 @@ def run_job(
     parts = {
         "analysis": by_space(summaries, planned.analyzed),
         "tuned": by_space(tuned, planned.tuned),
+        "path": by_space(temperature_path, planned.path),
         "calibration": by_space(
             lambda *rows: calibrate(fit_space(*rows)),
             planned.analyzed if planned.calibrated else (),
         ),
         "ended": last_states(features, trained, planned),
     }
+    if planned.followed:
+        parts["course"] = trajectories(out / "metrics.jsonl", range(1, config.epochs + 1), COURSE)
     if planned.gradient_epochs:
         parts["trajectory"] = trajectories(out / "metrics.jsonl", job.gradient_epochs)
     for record in records:
@@ -135,11 +145,14 @@ def _by_space(
 ) -> dict[str, dict[str, Any]]:
     """Evaluate every space of the runs of these realizations, by name of the run."""
     train, test = features.train, features.test
-    labels, queries = train.labels.cpu(), test.labels.cpu()
     evaluated = {}
     for i, (run, _, _) in enumerate(trained.networks()):
         if run.realization in realizations:
-            x, z = train.of_run(i), test.of_run(i)
+            x, z = ({s: runs[i] for s, runs in a.spaces.items()} for a in (train, test))
+            labels, queries = (
+                train.labels.to(x["encoder"].device),
+                test.labels.to(x["encoder"].device),
+            )
             evaluated[run.name] = {s: evaluation(x[s], labels, z[s], queries) for s in x}
     return evaluated
 
@@ -163,7 +176,9 @@ def last_states(
     return states
 
 
-def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[Any]]]:
+def trajectories(
+    path: Path, epochs: Sequence[int], names: Sequence[str] = TRAJECTORY
+) -> dict[str, dict[str, list[Any]]]:
     """Read metrics of each run at some epochs; None for a missing value."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for values in read_metrics(path):
@@ -172,7 +187,7 @@ def trajectories(path: Path, epochs: Sequence[int]) -> dict[str, dict[str, list[
     return {
         run: {
             name: [values.get(name) for values in own]
-            for name in TRAJECTORY
+            for name in names
             if any(name in values for values in own)
         }
         for run, own in rows.items()
@@ -208,7 +223,7 @@ def run_plan(
         raise ValueError(f"expected jobs of {name} ({known}), got {', '.join(sorted(unknown))}")
     chosen = [job for job in planned if not jobs or job.name in jobs]
     places = folders(Path(results))
-    records = Records.read(*both_rounds(places))
+    records = Records.read(*all_rounds(places))
     left = missing(chosen, records)
     where = f", in {results} or packaged" if len(places) > 1 else ""
     say(f"{name}: {len(chosen) - len(left)} of {len(chosen)} jobs have their records{where}")
@@ -234,7 +249,7 @@ def run_plan(
         folder = Path(work) / name / _folder(job, whole[job.name])
         new = run_job(job, images[job.config.dataset], folder, device, **options)
         new = [{**record, "plan": name} for record in new]
-        own = both_rounds([Path(results)])[name in SECOND_ROUND]
+        own = round_folder(Path(results), ROUND[name])
         path, seconds = own / f"{name}.jsonl", new[0]["whole_seconds"]
         append(path, new)
         say(f"{job.name}: {len(new)} records in {path} after {seconds:.0f} s")
@@ -244,7 +259,7 @@ def run_plan(
 
     if not _in_turn(left, train, end, say):
         say(f"{minutes:g} minutes are over; repeat the call to continue")
-    remain = missing(chosen, Records.read(*both_rounds(places)))
+    remain = missing(chosen, Records.read(*all_rounds(places)))
     if remain:
         say(f"{name}: incomplete records: {', '.join(job.name for job in remain)}")
     return len(remain)
