@@ -137,8 +137,8 @@ def test_records_that_come_with_the_package(
 ) -> None:
     """Packaged records count with the records of the default folder, for the list and for a plan,
     and with no other folder."""
-    ours, own = tmp_path / "package" / "results", tmp_path / "results"
-    monkeypatch.setattr(paper_records, "__file__", str(tmp_path / "package" / "records.py"))
+    ours, own = tmp_path / "package" / "packaged" / "results", tmp_path / "results"
+    monkeypatch.setattr(paper_records, "__file__", str(tmp_path / "package" / "runs" / "records.py"))
     monkeypatch.chdir(tmp_path)
     jobs = PLANS["members"].jobs()
 
@@ -169,7 +169,7 @@ def test_records_that_come_with_the_package(
 def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records next to the source are read from any directory, and once from inside the checkout."""
     root, usual = tmp_path / "checkout", Path("results")
-    monkeypatch.setattr(paper_records, "__file__", str(root / "resultant" / "records.py"))
+    monkeypatch.setattr(paper_records, "__file__", str(root / "resultant" / "runs" / "records.py"))
     monkeypatch.chdir(tmp_path)
     assert paper_records.folders(usual) == [usual]
     (root / "results").mkdir(parents=True)
