@@ -19,7 +19,13 @@ from resultant_reproduction.cells.cells import say
 from resultant_reproduction.pages.write import page_name
 from resultant_reproduction.runs import items as catalog
 from resultant_reproduction.runs.plans import PLANS
-from resultant_reproduction.runs.records import Records, all_rounds, folders, read_added
+from resultant_reproduction.runs.records import (
+    Records,
+    all_rounds,
+    folders,
+    read_added,
+    round_folder,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,8 +100,8 @@ def _evidence(options: Reproduce) -> tuple[Evidence, list[Record]]:
     places = folders(options.results)
     own = [record for folder in places for record in read_folder(folder)]
     added = read_added(options.records)
-    second = Records.read(*(folder / "second-round" for folder in places))
-    return Evidence(Records([*own, *added]), _stores(options.store), second), added
+    later = (Records.read(*(round_folder(folder, k) for folder in places)) for k in (2, 3))
+    return Evidence(Records([*own, *added]), _stores(options.store), *later), added
 
 
 def _names(what: Sequence[str]) -> list[str]:

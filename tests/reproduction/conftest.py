@@ -8,6 +8,7 @@ from frozen_data import small_space
 from resultant.analysis import FrozenSpace
 from resultant_reproduction.pages.claims import Claim, claims
 from resultant_reproduction.pages.compute import ITEMS, Evidence, Outcome, Records
+from resultant_reproduction.runs.records import round_folder
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 
@@ -20,7 +21,8 @@ def small() -> FrozenSpace:
 
 @pytest.fixture(scope="session")
 def evidence() -> Evidence:
-    return Evidence(Records.read(RESULTS), second=Records.read(RESULTS / "second-round"))
+    later = (Records.read(round_folder(RESULTS, number)) for number in (2, 3))
+    return Evidence(Records.read(RESULTS), None, *later)
 
 
 @pytest.fixture(scope="session")

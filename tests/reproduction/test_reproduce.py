@@ -138,7 +138,9 @@ def test_records_that_come_with_the_package(
     """Packaged records count with the records of the default folder, for the list and for a plan,
     and with no other folder."""
     ours, own = tmp_path / "package" / "packaged" / "results", tmp_path / "results"
-    monkeypatch.setattr(paper_records, "__file__", str(tmp_path / "package" / "runs" / "records.py"))
+    monkeypatch.setattr(
+        paper_records, "__file__", str(tmp_path / "package" / "runs" / "records.py")
+    )
     monkeypatch.chdir(tmp_path)
     jobs = PLANS["members"].jobs()
 

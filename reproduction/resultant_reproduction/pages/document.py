@@ -67,6 +67,7 @@ def contents(
         "tuned": tuned.answer(evidence),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "every": every,
+        "recorded": Records([*every, *evidence.third]),
         "headline": headline,
         "catalog": catalog,
         "say": say,

@@ -86,17 +86,20 @@ def _cached(compute: Callable[[str, str, str], T]) -> Callable[..., T]:
 
 
 class Evidence:
-    """Records of both rounds, and results of feature stores, which are cached."""
+    """Records of the rounds, and results of feature stores, which are cached."""
 
     def __init__(
         self,
         records: Records,
         stores: Mapping[str, Path] | None = None,
         second: Records | None = None,
+        third: Records | None = None,
     ) -> None:
         self.records, self.stores = records, dict(stores or {})
         self.second = Records() if second is None else second
-        # Both rounds together, for the headline.
+        # Records of the third round enter no number of the earlier ones.
+        self.third = Records() if third is None else third
+        # Two rounds together, for the headline.
         self.every = Records([*records, *self.second])
         self.every.set_aside += self.second.set_aside
         known = [*ADDED_STORES, HEAD_STORE]
