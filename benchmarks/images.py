@@ -20,9 +20,9 @@ from resultant.images.parquet import read_parquet
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import LabelledImages, coded, in_threads
 from resultant.images.store import open_store
-from resultant.training.config import Run, preset
-from resultant.training.photo_batches import PhotoBatches
-from resultant.training.stack import Stack, side_by_side
+from resultant.training.batches import Batches
+from resultant.training.config import Run, TrainConfig
+from resultant.training.loop import Trainer
 
 # Number, width, height and classes of the synthetic photographs.
 PHOTOGRAPHS, WIDTH, HEIGHT, CLASSES = 8192, 500, 375, 1000
@@ -42,23 +42,19 @@ def write_photograph(path: str) -> None:
     Image.fromarray(levels).save(path, quality=94)
 
 
-def train(stack: Stack, numbers: range) -> float:
+def train(trainer: Trainer, numbers: range) -> float:
     """Train epochs as `resultant.training.loop` does; return their seconds."""
     began = time.perf_counter()
     for epoch in numbers:
-        stack.start_epoch(epoch)
-        stack.batches.load(stack.batches.draw(epoch))
-        with side_by_side([stack]):
-            for _ in range(stack.batches.steps):
-                stack.replay()
+        trainer.train_epoch(epoch, trainer.draw(epoch))
         torch.cuda.synchronize()
     return time.perf_counter() - began
 
 
-def resident(stack: Stack) -> float:
+def resident(trainer: Trainer) -> float:
     """Return the mean seconds of 30 steps on the batch that lies in the buffers."""
-    with torch.cuda.stream(stack.stream):
-        step = stack.step if stack.graph is None else stack.graph.replay
+    with torch.cuda.stream(trainer.stream):
+        step = trainer.step if trainer.graph is None else trainer.graph.replay
         return milliseconds(step, 30, 1) / 1e3
 
 
@@ -68,21 +64,20 @@ def measure(name: str, images: LabelledImages, size: int, folder: Path) -> Row:
     began = time.perf_counter()
     store = open_store(source, folder, size * 256 // 224, note=print)
     decoding = time.perf_counter() - began
-    device, config = torch.device("cuda"), preset("imagenet-lt", size=size, batch_size=BATCH)
-    batches = PhotoBatches(
-        *(source, lambda: store, [contrastive_view(size)] * 2 + [classification_view(size)], 0),
-        *(BATCH, config.channels, torch.bfloat16, device),
-        note=print,
+    device, config = torch.device("cuda"), TrainConfig(size=size, batch_size=BATCH)
+    views = [contrastive_view(size)] * 2 + [classification_view(size)]
+    batches = Batches(
+        source, lambda: store, views, 0, BATCH, config.channels, torch.bfloat16, device, note=print
     )
     counts = torch.bincount(torch.from_numpy(source.labels))
-    stack = Stack(config, (Run(seed=0),), batches, counts, device)
-    stack.capture()
+    trainer = Trainer(config, Run(seed=0), batches, counts, device)
+    trainer.record()
     torch.cuda.empty_cache()
     network = torch.cuda.memory_reserved() - batches.buffers.nbytes
-    still = resident(stack)
-    train(stack, range(1))
-    step = train(stack, range(1, 1 + EPOCHS)) / EPOCHS / batches.steps
-    still, views = min(still, resident(stack)), 3 * BATCH
+    still = resident(trainer)
+    train(trainer, range(1))
+    step = train(trainer, range(1, 1 + EPOCHS)) / EPOCHS / batches.steps
+    still, views = min(still, resident(trainer)), 3 * BATCH
     return {
         "images": f"{name}, 3 views of {size} x {size}",
         "resident, views/s": views / still,

@@ -7,9 +7,10 @@ import torch
 
 from benchmarks import Row, Tables
 from benchmarks.gpu import milliseconds
-from resultant.training.batches import CifarBatches
-from resultant.training.config import Run, preset
-from resultant.training.stack import Stack
+from resultant.training.config import Run
+from resultant_reproduction.cifar.batches import Batches
+from resultant_reproduction.cifar.stack import Stack
+from resultant_reproduction.recipes.config import preset
 
 VIEWS, IMAGES = 512, 12406
 FOUR = ("native", "temperature", "preserve", "angular")
@@ -24,11 +25,11 @@ def whole(runs: int, fuse: bool) -> float:
     counts = torch.bincount(labels.cpu(), minlength=10)
     jobs = [Run(FOUR[i % 4], 0.0, i // 4) for i in range(runs)]
     seeds, config = [job.seed for job in jobs], preset("cifar-controlled", fuse=fuse)
-    batches = CifarBatches(data, labels, seeds, VIEWS // 2, False, torch.bfloat16)
+    batches = Batches(data, labels, seeds, VIEWS // 2, False, torch.bfloat16)
     stack = Stack(config, jobs, batches, counts, torch.device("cuda"))
     drawn = batches.draw(0)
     batches.load(drawn)
-    stack.capture()
+    stack.record()
     epoch = milliseconds(lambda: batches.load(drawn), 1, 3)
     batches.load(drawn)
     with torch.cuda.stream(stack.stream):

@@ -13,9 +13,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 @pytest.fixture
 def all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """ResNet-32 with all its blocks."""
-    from shallow import stacked_resnet
+    from shallow import network
 
-    monkeypatch.setattr(stacked_resnet, "BLOCKS", 5)
+    monkeypatch.setattr(network, "BLOCKS", 5)
 
 
 @pytest.fixture(params=["kernel", "torch"])

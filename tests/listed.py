@@ -8,27 +8,27 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from resultant.images.opening import PUBLISHED
+from resultant.images.opening import open_images
 from resultant.images.source import ImageSplits
-from resultant.training.config import TrainConfig, preset
-from resultant.training.image_sets import open_dataset
+from resultant.training.config import TrainConfig
 
 NUM_CLASSES = 4
 SIZES = {"train": (7, 5, 3, 2), "test": (2, 2, 2, 1), "val": (1, 1, 1, 1)}
 
 # Settings of a network that trains on them in a moment.
-SMALL = {"architecture": "test_resnet", "dim": 8, "size": 32, "batch_size": 8, "epochs": 2}
-
-
-def four_classes() -> None:
-    """Give ImageNet-LT four classes from here on."""
-    PUBLISHED["imagenet-lt"] = PUBLISHED["imagenet-lt"]._replace(num_classes=NUM_CLASSES)
+SMALL: dict[str, Any] = {
+    "architecture": "test_resnet",
+    "dim": 8,
+    "size": 32,
+    "batch_size": 8,
+    "epochs": 2,
+}
 
 
 def open_listed(root: Path, **options: Any) -> ImageSplits:
     """Open the images of `write_images` as ImageNet-LT without validation images."""
     lists = {f"{split}_list": root / f"ImageNet_LT_{split}.txt" for split in ("train", "test")}
-    return open_dataset(preset("images"), root, **lists, **options)
+    return open_images(root, **lists, **options)
 
 
 def write_images(root: Path) -> None:

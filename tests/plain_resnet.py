@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from resultant.networks import stacked_resnet
+from resultant_reproduction.cifar import network
 
 
 def conv(i: int, o: int, stride: int = 1) -> nn.Conv2d:
@@ -36,7 +36,7 @@ class PlainEncoder(nn.Module):
         self.conv1, self.bn1 = conv(3, 16), nn.BatchNorm2d(16)
         i = 16
         for s, o in enumerate((16, 32, 64), 1):
-            blocks = (PlainBlock(o if k else i, o) for k in range(stacked_resnet.BLOCKS))
+            blocks = (PlainBlock(o if k else i, o) for k in range(network.BLOCKS))
             setattr(self, f"layer{s}", nn.Sequential(*blocks))
             i = o
 

@@ -23,7 +23,6 @@ FUNCTIONS = [
 FUNCTIONS += [
     "resultant.images.indexable.open_indexable",
     "resultant.images.opening.open_images",
-    "resultant.training.cifar.train_cifar",
     "resultant.training.config.TrainConfig",
     "resultant.training.image_sets.train_images",
     "resultant.training.job.Job",

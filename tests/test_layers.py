@@ -17,7 +17,7 @@ SOURCE = Path(resultant.__file__).parent
 # A folder imports itself and the folders before it.
 FLOORS = (
     *("_core", "special", "vmf", "score", "classes", "decisions", "theory", "losses"),
-    *("classifiers", "features", "analysis", "images", "networks", "training", "report", "cli"),
+    *("classifiers", "features", "analysis", "images", "training", "report", "cli"),
 )
 
 HEAVY = (
@@ -29,7 +29,7 @@ MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE)
 
 # The same for the reproduction; modules of its root import all of them.
 REPRODUCTION = Path(__file__).parents[1] / "reproduction" / "resultant_reproduction"
-PAPER_FLOORS = ("cells", "theory", "frozen", "runs", "studies", "pages")
+PAPER_FLOORS = ("cells", "theory", "recipes", "cifar", "frozen", "runs", "studies", "pages")
 
 
 def imports(path: Path, package: str = "resultant") -> Iterator[tuple[str, ...]]:

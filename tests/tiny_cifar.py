@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 
-from resultant.images.cifar import Cifar
-from resultant.training.config import Run, TrainConfig, preset
-from resultant.training.job import Job, Progress
+from resultant.training.config import Run
+from resultant.training.job import Progress
+from resultant_reproduction.cifar.data import Cifar
+from resultant_reproduction.cifar.job import CifarJob
+from resultant_reproduction.recipes.config import PaperConfig, preset
 
 
 def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5, size: int = 32) -> Cifar:
@@ -37,7 +39,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def tiny_config(**changes: Any) -> TrainConfig:
+def tiny_config(**changes: Any) -> PaperConfig:
     """29 images of four classes (12, 8, 5 and 4), three steps of eight per epoch."""
     small: dict[str, Any] = {
         "imbalance": 3.0,
@@ -54,15 +56,15 @@ DATA = tiny_cifar(each=6, size=8)
 TWO = (Run("native", seed=1), Run("angular", 0.5, 0))
 
 
-def config(**changes: Any) -> TrainConfig:
+def config(**changes: Any) -> PaperConfig:
     """Two steps of six images per epoch."""
     return tiny_config(**({"batch_size": 6} | changes))
 
 
-def joint_job(out: Path, **changes: Any) -> Job:
+def joint_job(out: Path, **changes: Any) -> CifarJob:
     """Four epochs with a classifier and a third view; a checkpoint after every other epoch."""
     joint = config(objective="joint", classification_view=True, epochs=4, **changes)
-    return Job(joint, TWO, out, checkpoint_every=2)
+    return CifarJob(joint, TWO, out, checkpoint_every=2)
 
 
 def stop_after(epoch: int) -> Callable[[Progress], None]:

@@ -4,22 +4,22 @@ import json
 from dataclasses import asdict, astuple
 from typing import Any
 
-from resultant.training.config import TrainConfig
 from resultant_reproduction import Outcome, Records
+from resultant_reproduction.recipes.config import PaperConfig
 from resultant_reproduction.runs.plans import PlannedJob
 from resultant_reproduction.runs.records import probe_path
 from resultant_reproduction.studies.tables import realizations
 
 
 def record(
-    config: TrainConfig, realization: str, beta: float, seed: int, **more: Any
+    config: PaperConfig, realization: str, beta: float, seed: int, **more: Any
 ) -> dict[str, Any]:
     """A training as it is written and read, with what ``more`` it has."""
     records = {"realization": realization, "beta": beta, "seed": seed, "config": asdict(config)}
     return json.loads(json.dumps(records | more))
 
 
-def probed(config: TrainConfig, realization: str, seed: int, accuracy: float) -> dict[str, Any]:
+def probed(config: PaperConfig, realization: str, seed: int, accuracy: float) -> dict[str, Any]:
     """A record of a training with long-tail probes, the same in both spaces."""
     spaces = {name: {"accuracy": accuracy} for name in ("encoder", "projection")}
     return record(config, realization, 0.0, seed, probes={"long_tail": spaces})

@@ -25,15 +25,15 @@ from safetensors.numpy import load_file
 from torture import ROOT
 from torture.readers import write_inputs
 
-SMALL = "--device cpu --dim 8 --batch-size 8 --learning-rate 0.02 --checkpoint-every 1"
+SMALL = "--device cpu --architecture test_resnet --size 32 --dim 8 --batch-size 4"
+SMALL += " --learning-rate 0.02 --checkpoint-every 1"
 COMMANDS = {
     "analyze": "analyze {inputs}/a.safetensors --out {out}/report",
-    "train": f"train cifar-controlled {SMALL} --imbalance 3 --stack 1 --epochs 3 --no-evaluate"
-    " --data {inputs} --out {out}/train",
-    "extract": "extract {inputs}/network.safetensors --data {inputs} --device cpu"
+    "train": f"train images {SMALL} --epochs 3 --data {{inputs}}/images --out {{out}}/train",
+    "extract": "extract {inputs}/network.safetensors --data {inputs}/images --device cpu"
     " --out {out}/features.safetensors",
 }
-PROGRAM = "import shallow; from resultant.cli.main import execute; execute()"
+PROGRAM = "from resultant.cli.main import execute; execute()"
 # Times and versions: two runs of a command differ in them.
 TIMES = re.compile(r"seconds|time|date|created|versions|fit$|predict$|sha256")
 FAULTS = ("SIGKILL", "SIGTERM", "full disk")

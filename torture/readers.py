@@ -50,7 +50,7 @@ def images(path: Path) -> None:
 
 
 def cifar(path: Path) -> None:
-    from resultant.images.cifar import load_cifar
+    from resultant_reproduction.cifar.data import load_cifar
 
     load_cifar("cifar10", path)
 
@@ -76,7 +76,7 @@ READERS = {
     "cifar": Reader(CIFAR, "cifar10.npz"),
     "cifar archive": Reader(CIFAR, "cifar10.tar.gz"),
     "statistics": Reader("resultant:ClassStatistics.load", "statistics.safetensors"),
-    "weights": Reader("resultant.networks.timm_encoder:read_weights", "weights.pth"),
+    "weights": Reader("resultant.training.encoder:read_weights", "weights.pth"),
 }
 
 
@@ -161,16 +161,16 @@ def write_network(folder: Path) -> None:
     """Train a network for two epochs, and keep all that the training writes."""
     import torch
 
-    import shallow as shallow
     from resultant.cli.main import main
 
-    words = "train cifar-controlled --device cpu --dim 8 --batch-size 8 --imbalance 3 --stack 1"
-    words += f" --epochs 2 --no-evaluate --data {folder} --out {folder / 'trained'}"
+    words = "train images --device cpu --architecture test_resnet --size 32 --dim 8 --batch-size 4"
+    words += f" --epochs 2 --data {folder / 'images'} --out {folder / 'trained'}"
     if main(words.split()):
         sys.exit("expected a training without faults to end well")
     trained = folder / "trained"
-    (trained / "native-seed0.safetensors").rename(folder / "network.safetensors")
-    for name in ("checkpoint.safetensors", "records.jsonl", "metrics.jsonl"):
-        (trained / name).rename(folder / name)
+    run = trained / "native-seed0"
+    (run / "native-seed0.safetensors").rename(folder / "network.safetensors")
+    for path in (run / "checkpoint.safetensors", run / "metrics.jsonl", trained / "records.jsonl"):
+        path.rename(folder / path.name)
     shutil.rmtree(trained)
     torch.save({"a.weight": torch.ones(2, 3)}, folder / "weights.pth")

@@ -50,7 +50,6 @@ TRAINING = (
     "resultant.images.indexable.open_indexable",
     "resultant.training.config.TrainConfig",
     "resultant.training.job.Job",
-    "resultant.training.cifar.train_cifar",
     "resultant.training.image_sets.train_images",
 )
 TRAINING_INTRODUCTION = (

@@ -28,9 +28,10 @@ from resultant.cli.arguments import require_output_file
 from resultant.cli.progress import PlainConsole
 from resultant.images.longtail import long_tail_counts
 from resultant.losses.bank import START_WEIGHT
-from resultant.networks.timm_encoder import SCALE
-from resultant.training.checkpoints import build_network
-from resultant.training.config import CIFAR, CIFAR_IMAGES, Run, preset
+from resultant.training.checkpoints import load_timm, require_sizes
+from resultant.training.encoder import SCALE
+from resultant_reproduction.cifar.kind import ResNet32
+from resultant_reproduction.recipes.config import CIFAR, CIFAR_IMAGES, preset
 
 if TYPE_CHECKING:
     from resultant_reproduction.options import ImportProco
@@ -216,7 +217,9 @@ def convert(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> ProCoC
     if facts["imbalance"] is not None:
         settings["imbalance"] = facts["imbalance"]
     config = preset(name, **settings)
-    build_network(config, Run(), num_classes, facts["classifier"], read.weights, where)
+    require_sizes(config, num_classes, read.weights, where)
+    load = ResNet32.load if dataset in CIFAR else load_timm
+    load(config, num_classes, facts["classifier"], read.weights, where)
     banks = {f"bank.{name}": bank for name, bank in read.banks.items()}
     facts = facts | {"source_sha256": _digest(path)}
     about = {"proco": facts, "num_classes": num_classes, "config": asdict(config)}
@@ -248,7 +251,7 @@ def import_proco(options: ImportProco) -> None:
         rows[f"bank {name}"] = f"{int(bank[:, -1].round().sum()):,} samples"
     found = rows.pop("imbalance")
     if rows["dataset"] in CIFAR:
-        unknown = "unknown; extract needs --imbalance or --balanced"
+        unknown = "unknown; extract needs --long-tail"
         rows["imbalance"] = f"{found:g}, from the counts of a bank" if found else unknown
     table = Table(title=str(out), title_justify="left", show_header=False)
     for name, value in rows.items():

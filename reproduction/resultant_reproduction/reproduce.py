@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from resultant.cli import arguments
 from resultant.cli.progress import PlainConsole
 from resultant.training.config import RESULTS
-from resultant.training.records import Record, of_record, read_folder
 from resultant_reproduction.cells.cells import say
 from resultant_reproduction.pages.write import page_name
+from resultant_reproduction.recipes.records import Record, of_record, read_folder
 from resultant_reproduction.runs import items as catalog
 from resultant_reproduction.runs.plans import PLANS
 from resultant_reproduction.runs.records import (

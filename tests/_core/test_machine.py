@@ -48,7 +48,7 @@ def test_full_precision_of_older_versions_of_torch(monkeypatch: pytest.MonkeyPat
 def test_kernels_are_compiled_on_their_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads compile the kernels, and a thread starts on the first device."""
     pytest.importorskip("triton")
-    from resultant.networks.kernels import conv
+    from resultant_reproduction.cifar.kernels import conv
 
     devices: list[int] = []
     monkeypatch.setattr(torch.cuda, "set_device", devices.append)

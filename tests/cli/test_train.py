@@ -30,9 +30,11 @@ from resultant.cli.train import accuracy_table, grid, training
 from resultant.features.store import FeatureStore, write_store
 from resultant.images.longtail import long_tail_counts
 from resultant.training.checkpoints import load_network
-from resultant.training.config import PRESETS, Run, TrainConfig, preset
+from resultant.training.config import Run, TrainConfig
 from resultant.training.job import Job, Trained
 from resultant.training.probe import ProbeConfig, linear_probes
+from resultant_reproduction.recipes.config import PRESETS
+from resultant_reproduction.train import TABLE
 from small_features import small_features
 
 
@@ -74,7 +76,7 @@ def test_progress_and_table(cifar: Path, capsys: Shown, monkeypatch: pytest.Monk
     """The dataset by the variable; the record is written before the evaluation, which may fail."""
     monkeypatch.setenv(DATA_VARIABLE, str(cifar))
     failing = Mock(side_effect=ValueError("diverged"))
-    monkeypatch.setattr("resultant.training.evaluation.evaluate", failing)
+    monkeypatch.setattr("resultant_reproduction.recipes.evaluation.evaluate", failing)
     words = f"{TRAIN} --epochs 2 --seeds 3 --out out"
     assert call(words) == 2
     shown = capsys.readouterr()
@@ -100,32 +102,28 @@ def test_listed_runs_are_recorded_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
         assert not any(trained() for trained in seen)
         if len(seen) == 2:
             raise ValueError("expected a finite loss")
-        trained = Trained(job, [], {}, 1.0, 0.0, 0)
+        stand_in: Any = SimpleNamespace(digest="", device=torch.device("cpu"))
+        trained = Trained(job, stand_in, {}, 1.0, 0.0, 0)
         seen.append(weakref.ref(trained))
         return trained
-
-    def base_records(trained: Trained, number: int) -> list[dict[str, Any]]:
-        (run,) = trained.job.runs
-        return [{"run": run.name, **vars(run), "config": {}, "last": {}}]
 
     listed = SimpleNamespace(train=range(256), held_out_splits={})
     monkeypatch.setattr("resultant.training.image_sets.train_images", train_images)
     monkeypatch.setattr(ImageOptions, "open", lambda *_: listed)
-    monkeypatch.setattr("resultant.training.evaluation.base_records", base_records)
     where = {"image_set": ImageOptions(data=Path()), "out": Path("out"), "device": "cpu"}
     with pytest.raises(ValueError, match="expected a finite loss"):
-        command.train(command.Train(preset("imagenet-lt"), seeds=(4, 5, 6), **where))
+        command.train_folder(command.Train(TrainConfig(), seeds=(4, 5, 6), **where))
     assert [record["seed"] for record in records("out")] == [4, 5]
 
 
 def test_table_of_records() -> None:
     """Without numbers, and with every digit on a narrow terminal."""
-    assert command.PRESET_HELP.keys() == PRESETS.keys()
+    assert command.RECIPES.keys() == {"images", *PRESETS}
     both = [
         {"run": "a", "last": {"loss": 1.5, "accuracy": 0.25}},
         {"run": "b", "last": {"loss": 2.5}, "frozen": {"projection": {"proco": {"native": 0.5}}}},
     ]
-    _, loss, *cells = [list(column.cells) for column in accuracy_table(both).columns]
+    _, loss, *cells = [list(column.cells) for column in accuracy_table(both, TABLE).columns]
     assert loss == ["1.5000", "2.5000"]
     assert cells == [["25.00", "-"], ["- / - / -", "50.00 / - / -"]]
     probe = {space: {"accuracy": 0.1234} for space in ("encoder", "projection")}
@@ -135,7 +133,7 @@ def test_table_of_records() -> None:
         "probes": {"long_tail": probe, "balanced": probe},
     }
     file = io.StringIO()
-    Console(file=file, width=60).print(accuracy_table([record]))
+    Console(file=file, width=60).print(accuracy_table([record], TABLE))
     shown = file.getvalue()
     assert max(map(len, shown.splitlines())) <= 60 and "1.2345" in shown
     assert (shown.count("56.78"), shown.count("12.34")) == (4, 4)
@@ -173,19 +171,12 @@ IMAGES = (
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_train_extract_analyze(photos: Path) -> None:
-    """Evaluated on test, while val has chosen; the names of the classes are in every file."""
+    """The classifier is tested on val; the names of the classes are in every file."""
     assert call(f"{IMAGES} {photos}") == 0
     (result,) = records("out")
-    assert (result["held_out"], result["classes"], result["train_images"]) == ("test", 3, 11)
-    assert 0 <= result["classifier"]["accuracy"] <= 1 and "tail" in result["classifier"]
-    for space in ("encoder", "projection"):
-        probe, chosen = result["probes"]["long_tail"][space], result["chosen"][space]
-        # Nine test images.
-        for accuracy in (probe["accuracy"], chosen["accuracy"]):
-            assert 9 * accuracy == pytest.approx(round(9 * accuracy))
-        rules = result["frozen"][space]
-        assert rules["mle"].keys() == set(REALIZATIONS)
-        assert rules[chosen["estimator"]][chosen["realization"]] == chosen["accuracy"]
+    assert result["train_images"] == 11 and "tail" in result["last"]
+    # Six validation images.
+    assert 6 * result["last"]["accuracy"] == pytest.approx(round(6 * result["last"]["accuracy"]))
     for file in ("native-seed0", "checkpoint"):
         assert load(f"out/native-seed0/{file}.safetensors")[1]["class_names"] == list(PHOTOS)
     # The folder holds decoded images too.
@@ -207,12 +198,12 @@ def test_broken_images(photos: Path, capsys: Shown) -> None:
     folder = data / "train" / "Ara macao"
     for i in range(4):
         (folder / f"{i}.png").write_bytes(photo_bytes(i)[:90])
-    assert call(f"{IMAGES} {data} --no-evaluate") == 2
+    assert call(f"{IMAGES} {data}") == 2
     *_, last = capsys.readouterr().err.splitlines()
     assert re.match(rf"resultant: expected {folder}/\d\.png to be a whole image, got", last)
     assert "; --skip-broken leaves broken images out" in last
     assert not list(out.rglob("native*.safetensors")) and not (out / "records.jsonl").exists()
-    assert call(f"{IMAGES} {data} --no-evaluate --skip-broken --delete-store") == 0
+    assert call(f"{IMAGES} {data} --skip-broken --delete-store") == 0
     shown = capsys.readouterr().err
     assert not list((out / "store").glob("*"))
     assert "skipped 4:" in shown and str(folder / "3.png") in shown and "7 train" in shown
@@ -278,7 +269,7 @@ def test_the_subset_of_an_imported_network_is_of_the_bank_or_of_an_option(
     network, store = Path("new/a.safetensors"), Path("x.safetensors")
     convert = f"import-proco {path} {network}"
     assert call(convert) == 0
-    unknown = "unknown; extract needs --imbalance or --balanced"
+    unknown = "unknown; extract needs --long-tail"
     shown = capsys.readouterr().out
     assert "cifar10" in shown
     assert ("10, from the counts of a bank" if imbalance else unknown) in shown
@@ -286,7 +277,7 @@ def test_the_subset_of_an_imported_network_is_of_the_bank_or_of_an_option(
     assert call(convert) == 0
     assert capsys.readouterr().out == f"already converted: {network}\n"
     loaded = load_network(network)
-    assert loaded.imbalance == imbalance and imbalance in (None, loaded.config.imbalance)
+    assert loaded.about["proco"]["imbalance"] == imbalance
     data = f"--data {write_cifar(tmp_path, 10)} --device cpu"
     extract = f"extract {network} --out {store} {data}"
     if imbalance is None:
@@ -294,7 +285,7 @@ def test_the_subset_of_an_imported_network_is_of_the_bank_or_of_an_option(
             assert call(words) == 2
             message = "expected the imbalance of the training images of cifar10, got a checkpoint"
             assert message in capsys.readouterr().err and not store.exists()
-    subsets = [("", imbalance), ("--imbalance 2", 2.0), ("--balanced", 1.0)]
+    subsets = [("", imbalance), ("--long-tail 2", 2.0), ("--long-tail 1", 1.0)]
     for options, subset in subsets if imbalance else subsets[1:]:
         assert call(f"{extract} {options}") == 0
         opened = FeatureStore.open(store)

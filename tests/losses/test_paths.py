@@ -12,7 +12,7 @@ from resultant._core import memory
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.losses import ProCoLoss
 from resultant.losses.step_streamed import should_stream, streamed_step
-from resultant.training.stacked_loss import StackedProCoLoss
+from resultant_reproduction.cifar.losses import StackedProCoLoss
 
 # Expansions are short in this dimension, and quickly compiled.
 P = 64

@@ -23,7 +23,7 @@ EQUAL = """
 from loss_batches import batch
 from resultant.classes.rule import Rule
 from resultant.losses import ProCoLoss
-from resultant.training.stacked_loss import StackedProCoLoss
+from resultant_reproduction.cifar.losses import StackedProCoLoss
 
 class Runs(StackedProCoLoss):
     def forward(self, z, y):

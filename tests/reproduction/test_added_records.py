@@ -11,11 +11,12 @@ import pytest
 
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import write_store
-from resultant.training.config import ProbeConfig, Run, TrainConfig, preset
-from resultant.training.evaluation import FROZEN_FITS
+from resultant.training.config import ProbeConfig, Run
 from resultant_reproduction import ITEMS, Evidence, Records
 from resultant_reproduction.frozen.summarize import SPACES
 from resultant_reproduction.pages.compute import in_text
+from resultant_reproduction.recipes.config import PaperConfig, preset
+from resultant_reproduction.recipes.evaluation import FROZEN_FITS
 from resultant_reproduction.runs.evidence import ADDED_STORES, HEAD_STORE, PACKAGED, trained_as
 from resultant_reproduction.runs.records import read_added
 from small_features import small_features
@@ -39,7 +40,7 @@ def test_commands_follow_one_another(name: str) -> None:
         assert store in {"", *ADDED_STORES, HEAD_STORE}
 
 
-def probed(path: Path, config: TrainConfig, **changes: Any) -> Path:
+def probed(path: Path, config: PaperConfig, **changes: Any) -> Path:
     """Write the result of ``resultant probe --out`` on features of ``extract``, with changes of its
     metadata, or of the whole where it has them; None drops a part."""
     about = {"dataset": config.dataset, "imbalance": None, "run": asdict(Run()), "held_out": "test"}

@@ -11,15 +11,14 @@ from torch import Tensor
 
 from resultant import vmf_score
 from resultant.classes.statistics import ClassState
-from resultant.networks.stacked_resnet import StackedResNet32
 from resultant.special.bessel import bessel_ratio
-from resultant.training.cifar import train_cifar
 from resultant.training.config import Run
-from resultant.training.evaluation import network_features
-from resultant.training.inference import outputs
-from resultant.training.job import Job
-from resultant.training.stack import Stack
 from resultant_reproduction import ITEMS, Evidence, Records
+from resultant_reproduction.cifar.evaluation import cifar_features, outputs
+from resultant_reproduction.cifar.job import CifarJob
+from resultant_reproduction.cifar.network import StackedResNet32
+from resultant_reproduction.cifar.stack import Stack
+from resultant_reproduction.cifar.train import train_cifar
 from resultant_reproduction.frozen.summarize import gradient_increments
 from resultant_reproduction.runs import run
 from resultant_reproduction.runs.plans import PlannedJob, controlled
@@ -37,12 +36,12 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     """Rules on five queries a class and the classes of the bank, by their formulas."""
     config = tiny_config(prior=prior, epochs=1)
     runs = (Run("native", 0.0, 0), Run("temperature", 0.0, 0), Run("angular", 0.0, 0))
-    trained = train_cifar(Job(config, runs, tmp_path), SEVEN)
-    features = network_features(trained, SEVEN)
+    trained = train_cifar(CifarJob(config, runs, tmp_path), SEVEN)
+    features = cifar_features(trained, SEVEN)
     job = PlannedJob("tiny", config, runs, ended=("temperature",))
     ((name, result),) = last_states(features, trained, job).items()
     assert name == runs[1].name
-    bank = trained.stacks[0].proco.bank.sums()[1]
+    bank = trained.trainee.stacks[0].proco.bank.sums()[1]
     R = bank[:, :-1].norm(dim=1) / bank[:, -1]
     mu, kappa = F.normalize(bank[:, :-1], dim=1), 8 * R / (1 - R * R)
     A = bessel_ratio(torch.tensor(3.0, dtype=torch.float64), kappa)

@@ -10,10 +10,10 @@ import pytest
 
 import resultant
 from resultant.cli import main as cli
-from resultant.training import records
 from resultant_reproduction import ITEMS, Records
 from resultant_reproduction.pages import compute as items
 from resultant_reproduction.pages.document import PAGES
+from resultant_reproduction.recipes import records
 from resultant_reproduction.runs import records as paper_records
 from resultant_reproduction.runs.items import catalog, describe
 from resultant_reproduction.runs.plans import PLANS, controlled

@@ -12,10 +12,10 @@ import torch
 from images.photos import write_folder
 from resultant._core.validation import DivergedError
 from resultant.images.opening import open_images
-from resultant.training import batches
 from resultant.training.config import Run
-from resultant.training.records import append, read_lines
+from resultant_reproduction.cifar import batches
 from resultant_reproduction.frozen import summarize
+from resultant_reproduction.recipes.records import append, read_lines
 from resultant_reproduction.runs import run
 from resultant_reproduction.runs.items import plan_rows
 from resultant_reproduction.runs.plans import PLANS, Plan, PlannedJob, missing
@@ -167,10 +167,10 @@ def test_stopped_and_started_again(
     put(monkeypatch, make)
     # Place, the call of it that ends, and the records afterwards; an epoch has three steps.
     moments = (
-        (batches.CifarBatches, "batch", 5, 0),
+        (batches.Batches, "batch", 5, 0),
         (run, "summaries", 1, 0),
         (run, "append", 1, 0),
-        (batches.CifarBatches, "batch", 5, 1),
+        (batches.Batches, "batch", 5, 1),
     )
     path = tmp_path / "power.jsonl"
     for place, name, last, records in moments:

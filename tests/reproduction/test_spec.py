@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from resultant.training.records import identity
 from resultant_reproduction import ITEMS, Item
 from resultant_reproduction.cells.cells import Cell, Change, Outcome, load, parse_cell, printed_rows
 from resultant_reproduction.cells.statistics import Value, over_settings
 from resultant_reproduction.cells.text import p_text
+from resultant_reproduction.recipes.records import identity
 from resultant_reproduction.runs.items import Entry
 from resultant_reproduction.runs.plans import PLANS, RULES, controlled
 from resultant_reproduction.studies import control_matrix as controls

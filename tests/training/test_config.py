@@ -1,12 +1,10 @@
-"""Settings of tab:training-hyperparameters, schedules, records of runs, and refused values."""
+"""Settings, schedules, jobs and records of runs, and refused values."""
 
 import importlib.util
-import json
 import math
-import os
 import re
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,89 +14,53 @@ import torch
 
 from resultant.classes import rule
 from resultant.training import config
-from resultant.training.config import ProbeConfig, Run, TrainConfig, preset
+from resultant.training.config import ProbeConfig, Run, TrainConfig
 from resultant.training.job import Job
-from resultant.training.records import append, identity, read_folder, read_lines
-
-# tab:training-hyperparameters, and the recipes of ProCo's authors.
-SAME = {"batch_size": 256, "momentum": 0.9, "prior": 1.0, "alpha": 1.0, "contrastive_weight": 1.0}
-CIFAR_COLUMN = SAME | {"architecture": "resnet32", "dim": 128, "epochs": 200, "learning_rate": 0.3}
-CIFAR_COLUMN |= {"weight_decay": 2e-4, "temperature": 0.1, "clip": None}
-LARGE_COLUMN = SAME | {"architecture": "resnet50", "dim": 1024, "epochs": 90, "temperature": 0.07}
-LARGE_COLUMN |= {"views": 3, "size": 224, "schedule": "cosine", "warmup": 0, "clip": 1.0}
-PAPER: dict[str, dict[str, Any]] = {
-    "cifar-controlled": CIFAR_COLUMN
-    | {"views": 2, "objective": "contrastive", "schedule": "cosine", "warmup": 0},
-    "cifar-official": CIFAR_COLUMN | {"views": 3, "objective": "joint", "warmup": 5},
-    "imagenet-lt": LARGE_COLUMN | {"learning_rate": 0.1, "weight_decay": 5e-4},
-    "inaturalist18": LARGE_COLUMN | {"learning_rate": 0.2, "weight_decay": 1e-4},
-}
-
-
-@pytest.mark.parametrize("name", PAPER)
-def test_presets_of_the_paper(name: str) -> None:
-    assert {field: getattr(preset(name), field) for field in PAPER[name]} == PAPER[name]
+from resultant.training.records import append, read_lines
 
 
 def test_schedules() -> None:
-    config = preset("cifar-controlled")
-    expected = [0.15 * (1 + math.cos(math.pi * epoch / 200)) for epoch in range(200)]
-    assert [config.rate(epoch) for epoch in range(200)] == pytest.approx(expected, rel=1e-14)
     for warmup in (0, 5):
-        config = preset("imagenet-lt", warmup=warmup)
+        settings = TrainConfig(warmup=warmup)
         for epoch in range(warmup, 90):
             part = (epoch - warmup + 1) / (90 - warmup + 1)
             expected = 0.05 * (1 + math.cos(math.pi * part))
-            assert config.rate(epoch) == pytest.approx(expected, rel=1e-13)
-        rates = [config.rate(epoch) for epoch in range(warmup)]
+            assert settings.rate(epoch) == pytest.approx(expected, rel=1e-13)
+        rates = [settings.rate(epoch) for epoch in range(warmup)]
         assert rates == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1][:warmup])
-    config = preset("cifar-official")
-    warm = [0.06, 0.12, 0.18, 0.24, 0.3]
-    rates = [config.rate(epoch) for epoch in range(200)]
-    assert rates == pytest.approx(warm + [0.3] * 155 + [0.03] * 20 + [0.003] * 20)
-    long = preset("cifar-official", epochs=400, warmup=10, milestones=(0.9, 0.95))
-    rates = [long.rate(epoch) for epoch in (9, 10, 359, 360, 379, 380, 399)]
-    assert rates == pytest.approx([0.3, 0.3, 0.3, 0.03, 0.03, 0.003, 0.003])
+    steps = TrainConfig(schedule="step", epochs=400, warmup=10, milestones=(0.9, 0.95))
+    rates = [steps.rate(epoch) for epoch in (9, 10, 359, 360, 379, 380, 399)]
+    assert rates == pytest.approx([0.1, 0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
 
 
-CIFAR_RUN, IMAGES = partial(preset, "cifar-controlled"), partial(preset, "images")
+CONTRASTIVE = partial(TrainConfig, objective="contrastive", classification_view=False)
 JOB = partial(Job, config=TrainConfig(), runs=(Run(),), out=Path("out"))
 # Settings that are refused, and the fact in the message.
 REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
-    (CIFAR_RUN, {"epochs": 0}, "epochs >= 1, got 0"),
-    (CIFAR_RUN, {"size": 24}, "size 32 for cifar10, got 24"),
-    (CIFAR_RUN, {"temperature": 1e-12}, "temperature >= 7.62939453125e-06, got 1e-12"),
-    (CIFAR_RUN, {"momentum": 1.0}, "momentum < 1, got 1.0"),
-    (CIFAR_RUN, {"alpha": "1"}, "alpha to be a finite number, got '1'"),
-    (CIFAR_RUN, {"contrastive_weight": 0.0}, "contrastive_weight > 0 for the contrastive obj"),
+    (TrainConfig, {"epochs": 0}, "epochs >= 1, got 0"),
+    (TrainConfig, {"temperature": 1e-12}, "temperature >= 7.62939453125e-06, got 1e-12"),
+    (TrainConfig, {"momentum": 1.0}, "momentum < 1, got 1.0"),
+    (TrainConfig, {"alpha": "1"}, "alpha to be a finite number, got '1'"),
+    (CONTRASTIVE, {"contrastive_weight": 0.0}, "contrastive_weight > 0 for the contrastive obj"),
     (
-        partial(preset, "cifar-official"),
+        TrainConfig,
         {"contrastive_weight": 0.0, "alpha": 0.0},
         "contrastive_weight or alpha > 0 for the joint objective, got 0",
     ),
-    (CIFAR_RUN, {"warmup": 200}, r"warmup in \[0, 200\), fewer than epochs, got 200"),
-    (CIFAR_RUN, {"milestones": (0.8, 0.8)}, r"milestones to ascend, got \(0.8, 0.8\)"),
-    (CIFAR_RUN, {"leave_out": 1}, "leave_out to be True or False, got 1"),
-    (CIFAR_RUN, {"classifier_views": 3}, r"classifier_views to be one of \(1, 2\), got 3"),
-    (CIFAR_RUN, {"classifier_views": 1}, "only in joint .* got it with no classifier"),
-    (partial(preset, "cifar-official"), {"classifier_views": 1}, "got it with a third view"),
-    (CIFAR_RUN, {"architecture": 32}, "architecture to be a name, got 32"),
-    (CIFAR_RUN, {"dataset": "mnist"}, "dataset to be one of .* got 'mnist'"),
-    (CIFAR_RUN, {"clip": 1.0}, "clip only for other datasets than CIFAR, got 1.0 for cifar10"),
-    (CIFAR_RUN, {"rate": 1, "tau": 1}, "fields of TrainConfig, got rate, tau"),
-    (IMAGES, {"pretrained": True, "weights": "a.pth"}, r"pretrained or weights, got both: a\.pth"),
-    (IMAGES, {"mean": (0.5, 0.5)}, r"mean to be three numbers, std > 0, got \(0.5, 0.5\)"),
-    (partial(preset, "cifar"), {}, r"one of cifar-controlled, .* got 'cifar'"),
+    (TrainConfig, {"warmup": 90}, r"warmup in \[0, 90\), fewer than epochs, got 90"),
+    (TrainConfig, {"milestones": (0.8, 0.8)}, r"milestones to ascend, got \(0.8, 0.8\)"),
+    (TrainConfig, {"leave_out": 1}, "leave_out to be True or False, got 1"),
+    (TrainConfig, {"classifier_views": 3}, r"classifier_views to be one of \(1, 2\), got 3"),
+    (CONTRASTIVE, {"classifier_views": 1}, "only in joint .* got it with no classifier"),
+    (TrainConfig, {"classifier_views": 1}, "got it with a third view"),
+    (TrainConfig, {"architecture": 32}, "architecture to be a name, got 32"),
+    (TrainConfig, {"pretrained": True, "weights": "a.pth"}, r"pretrained or .* both: a\.pth"),
+    (TrainConfig, {"mean": (0.5, 0.5)}, r"mean to be three numbers, std > 0, got \(0.5, 0.5\)"),
     (Run, {"realization": "exact"}, "realization to be one of .* got 'exact'"),
     (Run, {"seed": 99999999999999999999}, "seed < 4294967296, got 99999999999999999999"),
     (JOB, {"runs": ()}, "one run or more, got none"),
+    (JOB, {"test_every": 0}, "test_every >= 1, got 0"),
     (JOB, {"runs": (Run(), Run("angular"), Run())}, "different runs, got native-seed0 twice"),
-    (JOB, {"gradient_epochs": (1, 201)}, r"gradient epochs in \[1, 200\], got 201"),
-    (
-        JOB,
-        {"config": TrainConfig(contrastive="supcon"), "runs": (Run("angular"),)},
-        "native runs of supcon, which has no gains to edit, got angular-beta0",
-    ),
     (ProbeConfig, {"seed": True}, "seed to be an integer, got True"),
 ]
 
@@ -110,96 +72,31 @@ def test_refused(make: Callable[..., Any], changes: dict[str, Any], message: str
 
 
 def test_runs_and_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of one seed are neighbours; the precision follows the device."""
+    """Names of runs; the precision follows the device."""
     assert Run("angular", 0.5, 3).name == "angular-beta0.5-seed3"
     assert Run("native", 0.5).name == "native-seed0"
     assert Run(seed=2**32 - 1).seed == 2**32 - 1
     assert config.REALIZATIONS == rule.REALIZATIONS
-    runs = (Run(seed=1), Run("angular"), Run("angular", seed=1), Run())
-    job = Job(TrainConfig(), runs, tmp_path)
-    assert [run.seed for run in job.runs] == [0, 0, 1, 1]
+    job = Job(TrainConfig(), (Run(),), tmp_path)
     assert job.on(torch.device("cuda")) is job
     assert job.on(torch.device("cpu")).config == TrainConfig(precision="float32")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="expected tensorboard: pip install tensorboard"):
-        Job(TrainConfig(), runs, tmp_path, tensorboard=True)
-
-
-CONFIG = preset("cifar-controlled")
-
-
-def record(seed: int, **more: Any) -> dict[str, Any]:
-    return {**asdict(Run("native", seed=seed)), "config": asdict(CONFIG), **more}
-
-
-def probes(value: object) -> dict[str, Any]:
-    return {"long_tail": {"encoder": {"accuracy": value}}}
-
-
-def of(config: TrainConfig) -> str:
-    return identity(config, "native", 0.0)
-
-
-def test_identity_ignores_settings_without_effect() -> None:
-    power = replace(CONFIG, family="power")
-    assert of(CONFIG) == identity(power, "native", 1.0)
-    assert identity(CONFIG, "temperature", 0.0) != identity(power, "temperature", 0.0)
-    stored = json.loads(json.dumps(asdict(CONFIG))) | {"imbalance": 100}
-    # A file written before a setting has its default.
-    for name in ("clip", "fuse", "leave_out"):
-        del stored[name]
-    assert identity(stored, "native", 0) == of(CONFIG)
-    for same in ({"alpha": 0.5}, {"milestones": (0.5,)}, {"classifier_prior": 0.0}):
-        assert of(replace(CONFIG, **same)) == of(CONFIG)
-    joint, steps = replace(CONFIG, objective="joint"), replace(CONFIG, schedule="step")
-    assert of(replace(joint, classifier_prior=joint.prior)) == of(joint)
-    for other in ({"alpha": 0.5}, {"classifier_prior": 0.0}, {"classifier_views": 1}):
-        assert of(replace(joint, **other)) != of(joint)
-    assert of(replace(steps, milestones=(0.5,))) != of(steps)
+        Job(TrainConfig(), (Run(),), tmp_path, tensorboard=True)
 
 
 def test_append_replaces_records_of_the_same_run(tmp_path: Path) -> None:
-    path = tmp_path / "main.jsonl"
-    append(path, [record(seed, loss=1.0) for seed in (0, 1)])
-    append(path, [record(1, loss=2.0)])
-    assert [r["loss"] for r in read_folder(tmp_path)] == [1.0, 2.0]
-    # Records of the same training, by its seconds, are merged.
-    same = {"loss": 2.0, "job_seconds": 7.5}
-    append(path, [record(1, **same, probes=probes(0.5))])
-    append(path, [record(1, **same)])
-    assert read_lines(path)[1]["probes"] == probes(0.5)
-    balanced = {"balanced": probes(0.6)["long_tail"]}
-    append(path, [record(1, **same, probes=balanced)])
-    projection = {"long_tail": {"projection": {"accuracy": 0.7}}}
-    append(path, [record(1, **same, probes=projection)])
-    long_tail = probes(0.5)["long_tail"] | projection["long_tail"]
-    assert read_lines(path)[1]["probes"] == {"long_tail": long_tail, **balanced}
-    # Another training of the same run replaces the record.
-    append(path, [record(1, loss=2.0, job_seconds=7.6)])
-    assert "probes" not in read_lines(path)[1]
-    assert os.listdir(tmp_path) == ["main.jsonl"]
+    def record(rate: float, **more: Any) -> dict[str, Any]:
+        return {"run": "native-seed0", "config": asdict(TrainConfig(learning_rate=rate)), **more}
 
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ('{"run": 1}', "expected a record at {}:2, got"),
-        ({"seed": "7"}, r"expected seed to be an integer, got '7' at {}:2"),
-        ({"seed": -1}, r"expected seed >= 0, got -1 at {}:2"),
-        ({"realization": "angulr"}, r"expected realization to be one of .*, got 'angulr' at {}:2"),
-        (
-            {"probes": probes(68.76)},
-            r"expected probes.long_tail.encoder.accuracy in \[0, 1\] at {}:2, got 68.76",
-        ),
-        ({"probes": probes(True)}, r"encoder.accuracy in \[0, 1\] at {}:2, got True"),
-        ({"frozen": {"encoder": {"mle": {"native": 51.0}}}}, r"encoder.mle.native in .*, got 51.0"),
-    ],
-)
-def test_wrong_values_are_refused(tmp_path: Path, more: Any, message: str) -> None:
-    path = tmp_path / "main.jsonl"
-    good = record(0, probes=probes(0.6876))
-    line = more if isinstance(more, str) else json.dumps({**good, "seed": 1} | more)
-    path.write_text(f"{json.dumps(good)}\n{line}\n")
-    with pytest.raises(ValueError, match=message.format(re.escape(str(path)))):
-        read_folder(tmp_path)
-    assert read_folder(tmp_path / "missing") == []
+    path = tmp_path / "records.jsonl"
+    append(path, [record(0.1, loss=1.0), record(0.2, loss=2.0)])
+    # A file of an earlier version has settings of other recipes, and may lack later ones.
+    earlier = record(0.1, loss=3.0)
+    earlier["config"] |= {"imbalance": 100.0, "fuse": True}
+    del earlier["config"]["leave_out"]
+    append(path, [earlier])
+    assert [r["loss"] for r in read_lines(path)] == [2.0, 3.0]
+    path.write_text(path.read_text() + '{"run": 1}\n')
+    with pytest.raises(ValueError, match=rf"expected a record at {re.escape(str(path))}:3, got"):
+        read_lines(path)

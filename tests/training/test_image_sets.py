@@ -12,35 +12,27 @@ from torch import Tensor
 from torch.func import functional_call
 
 from images.photos import BILINEAR, levels, reference
-from listed import SIZES, SMALL, four_classes, open_listed, scaled, write_images
+from listed import SIZES, SMALL, open_listed, scaled, write_images
 from programs import run_program
 from resultant._core import distributed
 from resultant._core.tensor_files import load
 from resultant.cli.main import main
 from resultant.images.decode import ImageError
 from resultant.images.files import FileImages, file_status
-from resultant.images.opening import PUBLISHED
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
-from resultant.networks.timm_encoder import EvaluationView, ImageNetwork
 from resultant.training.batches import require_batches
-from resultant.training.config import Run, TrainConfig, preset
-from resultant.training.image_sets import open_dataset, resolved, train_images
+from resultant.training.config import IMAGENET_CHANNELS, Run, TrainConfig
+from resultant.training.encoder import EvaluationView, ImageNetwork
+from resultant.training.image_sets import resolved, train_images, with_long_tail
 from resultant.training.job import Job
+from resultant.training.loop import Trainer
 from resultant.training.records import read_lines
-from resultant.training.stack import Stack
 from tiny_cifar import metrics, stop_after
 
 C, RUN = len(SIZES["train"]), Run("angular", 0.5, 3)
-CHANGES = {"learning_rate": 0.02, "clip": 0.5}
-
-
-@pytest.fixture(autouse=True)
-def _four_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give ImageNet-LT four classes."""
-    monkeypatch.setitem(PUBLISHED, "imagenet-lt", PUBLISHED["imagenet-lt"])
-    four_classes()
+CHANGES: dict[str, Any] = {"learning_rate": 0.02, "clip": 0.5}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +51,7 @@ def data(root: Path) -> ImageSplits:
 
 def config(**changes: Any) -> TrainConfig:
     """A small recipe."""
-    return preset("imagenet-lt", precision="float32", **(SMALL | CHANGES | changes))
+    return TrainConfig(precision="float32", **(SMALL | CHANGES | changes))
 
 
 def views_by_pil(settings: TrainConfig, data: ImageSplits, epoch: int) -> Any:
@@ -107,8 +99,8 @@ def expected(settings: TrainConfig, data: ImageSplits, processes: int) -> Any:
             for rank, share in enumerate(images.chunk(processes, 1)):
                 flat = scaled(share, settings).flatten(0, 1)
                 out = functional_call(network, moments, flat) if rank else network(flat)
-                z.append(out.projection[0].unflatten(0, (3, -1)))
-                logits.append(out.logits[0].unflatten(0, (3, -1))[2])
+                z.append(out.projection.unflatten(0, (3, -1)))
+                logits.append(out.logits.unflatten(0, (3, -1))[2])
             loss = proco(torch.cat(z, 1)[:2], y)
             loss = loss + classification(torch.cat(logits), y)
             optimizer.zero_grad()
@@ -133,7 +125,7 @@ def accuracy(tensors: dict[str, Tensor], data: ImageSplits, size: int) -> dict[s
     assert data.test is not None
     for i, label in enumerate(data.test.labels.tolist()):
         logits = network(scaled(EvaluationView(size)(data.test.read(i))[None], config())).logits
-        right[label] += int(logits[0].argmax()) == label
+        right[label] += int(logits.argmax()) == label
     sizes = torch.tensor(SIZES["test"])
     # Every class has fewer than 20 training images.
     each = right / sizes
@@ -171,13 +163,13 @@ def test_one_process(data: ImageSplits, tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("residency", "fuse"), [("gpu", False), ("disk", False), ("auto", True)])
+@pytest.mark.parametrize("residency", ["gpu", "disk", "auto"])
 def test_gpu(
-    data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, residency: str, fuse: bool
+    data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, residency: str
 ) -> None:
-    """Decoded images anywhere, the plain step and the compiled graph: the losses of the CPU."""
+    """Decoded images anywhere, by the compiled step in a CUDA graph: the losses of the CPU."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    settings = config(fuse=fuse)
+    settings = config()
     job = Job(settings, (RUN,), tmp_path)
     notes: list[str] = []
     train_images(job, data, "cuda", 2, residency=residency, note=notes.append)
@@ -191,10 +183,7 @@ def test_gpu(
 RANKS = """
 import os, signal, socket, sys
 
-from listed import four_classes
 from resultant.cli import main, progress
-
-four_classes()
 
 
 def stop(self, progress):
@@ -233,7 +222,7 @@ assert ranks(stopped=False) == [0, 0]
 def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
     """Statistics, losses, weights and tests of two processes, interrupted and continued, are those
     of one process on all images."""
-    call = ["train", "imagenet-lt"]
+    call = ["train", "images"]
     for name, value in (SMALL | CHANGES).items():
         call += [f"--{name.replace('_', '-')}", str(value)]
     call += ["--realization", RUN.realization, "--beta", str(RUN.beta), "--seeds", str(RUN.seed)]
@@ -241,6 +230,8 @@ def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
     for split in ("train", "test"):
         call += [f"--{split}-list", str(root / f"ImageNet_LT_{split}.txt")]
     call += ["--precision", "float32", "--checkpoint-every", "1"]
+    for name, values in zip(("--mean", "--std"), IMAGENET_CHANNELS, strict=True):
+        call += [name, *map(str, values)]
     output, errors = run_program(RANKS, *call)
     assert "resultant: rank 0: interrupted" in errors
     # Only the first process prints.
@@ -249,11 +240,10 @@ def test_two_processes(data: ImageSplits, root: Path, tmp_path: Path) -> None:
     check(tmp_path / RUN.name, RUN.name, expected(config(), data, 2), data)
     (record,) = read_lines(tmp_path / "records.jsonl")
     assert record["run"] == RUN.name and record["train_images"] == sum(SIZES["train"])
-    # The processes share the images of the evaluation; one process has the same results.
+    # Continued by one process, the finished job is the same.
     assert main(call) == 0
     (alone,) = read_lines(tmp_path / "records.jsonl")
-    for name in ("classifier", "probes", "frozen"):
-        assert alone[name] == record[name]
+    assert alone["last"] == record["last"]
 
 
 @pytest.mark.slow
@@ -278,51 +268,43 @@ def test_broken_held_out_image_is_found_before_the_training(
     path.write_bytes(whole[: len(whole) // 2])
     images = FileImages([str(path)], file_status([str(path)]))
     test = ImageSource(images, np.zeros(1, dtype=np.int64), data.class_names)
-    monkeypatch.setattr(Stack, "step", pytest.fail)
+    monkeypatch.setattr(Trainer, "step", pytest.fail)
     with pytest.raises(ImageError, match=r"cut\.png to be a whole image"):
         train_images(Job(config(), (RUN,), tmp_path), replace(data, test=test), workers=0)
 
 
-def test_long_tailed_subset(root: Path) -> None:
-    data = open_dataset(preset("imagenet-lt", long_tail=2.0), root)
-    assert data.counts.tolist() == [2, 1, 1, 1]
-    assert data.balanced is not None and len(data.balanced) == sum(SIZES["train"])
-    other = open_dataset(preset("imagenet-lt", long_tail=2.0, subset_seed=1), root)
-    assert data.train.digest != other.train.digest
+def test_long_tailed_subset(data: ImageSplits) -> None:
+    subset, other = (with_long_tail(data, 2.0, seed) for seed in (0, 1))
+    assert subset.counts.tolist() == [2, 1, 1, 1]
+    assert subset.balanced is not None and len(subset.balanced) == sum(SIZES["train"])
+    assert subset.train.digest != other.train.digest
 
 
 def test_sizes_and_channels_of_the_model() -> None:
-    """The settings of timm where the recipe and the user give none."""
-    model = resolved(preset("images", architecture="test_vit"))
+    """The settings of timm where the user gives none."""
+    model = resolved(TrainConfig(architecture="test_vit"))
     assert (model.size, model.channels) == (160, ((0.5,) * 3, (0.5,) * 3))
-    own = resolved(preset("images", architecture="test_vit", size=64, mean=(0.1, 0.2, 0.3)))
+    own = resolved(TrainConfig(architecture="test_vit", size=64, mean=(0.1, 0.2, 0.3)))
     assert (own.size, own.channels) == (64, ((0.1, 0.2, 0.3), (0.5,) * 3))
-    recipe = preset("inaturalist18")
-    assert resolved(recipe) == recipe and recipe.channels[0] == (0.466, 0.471, 0.380)
-    pretrained = preset("imagenet-lt", architecture="test_vit", pretrained=True)
-    assert resolved(pretrained).mean == (0.5,) * 3
 
 
-def test_refused(
-    data: ImageSplits, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_view_without_a_reader(data: ImageSplits, tmp_path: Path) -> None:
+    """Without a classifier two views are made, also where the recipe has a third one for it."""
+    job = Job(config(objective="contrastive"), (RUN,), tmp_path)
+    trainer = train_images(job, data, workers=0).trainee
+    assert trainer.config.classification_view and len(trainer.batches.kinds) == 2
+
+
+def test_refused(data: ImageSplits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(message: str, settings: TrainConfig, **changes: Any) -> None:
         job = Job(settings, changes.pop("runs", (RUN,)), tmp_path, **changes)
         with pytest.raises(ValueError, match=message):
             train_images(job, data, workers=0)
 
-    refused("one run and no gradient epochs .* got 2 runs", config(), runs=(RUN, Run()))
-    refused("one run and no gradient epochs", config(), gradient_epochs=(1,))
+    refused("one run at a time for images, got 2", config(), runs=(RUN, Run()))
     refused("an architecture of timm, .*'resnet51'", config(architecture="resnet51"))
     refused("at least one batch of 18", config(batch_size=18))
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(distributed, "world_size", lambda: 3)
     with pytest.raises(ValueError, match="a multiple of the 3 processes, got 8"):
         require_batches(17, 8)
-    with pytest.raises(ValueError, match=r"expected the list .*ImageNet_LT_train.txt"):
-        open_dataset(config(), tmp_path)
-    with pytest.raises(ValueError, match=r"missing: .*nowhere"):
-        open_dataset(config(), root, images=tmp_path / "nowhere")
-    monkeypatch.setitem(PUBLISHED, "imagenet-lt", PUBLISHED["imagenet-lt"]._replace(num_classes=9))
-    with pytest.raises(ValueError, match="expected the 9 classes of imagenet-lt, got 4; train"):
-        open_dataset(config(), root)

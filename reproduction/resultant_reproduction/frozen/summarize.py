@@ -12,10 +12,10 @@ from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
-from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
-from resultant.training.stack import Stack
+from resultant_reproduction.cifar.stack import Stack
 from resultant_reproduction.frozen.questions import Analysis, analyze_space
 from resultant_reproduction.frozen.same_state import SameState, same_state
+from resultant_reproduction.recipes.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 
 # Strengths of the grid; direct temperature is undefined for some of them.
 BETAS = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)

@@ -11,9 +11,9 @@ from typing import Any
 
 from resultant.classes.groups import GROUPS
 from resultant.features.packaged import PACKAGED
-from resultant.training.config import TrainConfig
 from resultant_reproduction.cells.statistics import Terms, Value
 from resultant_reproduction.frozen.summarize import SPACES
+from resultant_reproduction.recipes.config import PaperConfig
 from resultant_reproduction.runs.evidence import (
     CONDITIONS,
     Evidence,
@@ -110,7 +110,7 @@ def _summaries(
     }
 
 
-def _config(condition: str, keys: Keys) -> TrainConfig:
+def _config(condition: str, keys: Keys) -> PaperConfig:
     """Training configuration of a condition: controlled, with some settings changed, or public."""
     if (recipe := keys.get("recipe")) == "stand-in":
         return stand_in(**keys.get("network", {}))

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from resultant._core import files
-from resultant.training.config import CIFAR
 from resultant_reproduction.cells.cells import Cell, Change, Outcome, load, say
 from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.cells.text import markdown_table, p_text, render
+from resultant_reproduction.recipes.config import CIFAR
 from resultant_reproduction.runs.items import catalog
 from resultant_reproduction.runs.plans import PLANS, ROUND, workload
 from resultant_reproduction.runs.records import packaged_folder, round_folder

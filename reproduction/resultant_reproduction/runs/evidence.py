@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from resultant.analysis import FrozenSpace, load_space
 from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore
-from resultant.training.config import TrainConfig, preset
-from resultant.training.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 from resultant_reproduction.cells.statistics import Estimate, over_settings
 from resultant_reproduction.frozen.questions import Analysis, analyze_space
 from resultant_reproduction.frozen.summarize import SPACES, summarize
+from resultant_reproduction.recipes.config import PaperConfig, preset
+from resultant_reproduction.recipes.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 from resultant_reproduction.runs.plans import controlled
 from resultant_reproduction.runs.records import Records, dig
 from resultant_reproduction.theory import CHECKS, Check
@@ -45,7 +45,7 @@ CONDITIONS: dict[str, tuple[str, int] | str] = {
 }
 
 
-def trained_as(condition: str, **changes: object) -> TrainConfig:
+def trained_as(condition: str, **changes: object) -> PaperConfig:
     """Training configuration of a condition; that of iNaturalist is the authors'."""
     kind = CONDITIONS[condition]
     if not isinstance(kind, str):

@@ -9,9 +9,10 @@ from functools import cache, partial
 from itertools import product
 from typing import Any
 
-from resultant.training.config import CIFAR, REALIZATIONS, Run, TrainConfig, preset
-from resultant.training.records import Record, identity
+from resultant.training.config import REALIZATIONS, Run
 from resultant_reproduction.cells.cells import load
+from resultant_reproduction.recipes.config import CIFAR, PaperConfig, preset
+from resultant_reproduction.recipes.records import Record, identity
 from resultant_reproduction.runs.records import Records
 
 RULES = tuple(name for name in REALIZATIONS if name != "cosine")
@@ -30,7 +31,7 @@ class PlannedJob:
     """Runs of one configuration that are trained together."""
 
     name: str
-    config: TrainConfig
+    config: PaperConfig
     runs: tuple[Run, ...]
     # Epochs after which leading and exact gradients are compared.
     gradient_epochs: tuple[int, ...] = ()
@@ -87,7 +88,7 @@ class Plan:
 
 
 @cache
-def _cifar(name: str, dataset: str, imbalance: float, **changes: object) -> TrainConfig:
+def _cifar(name: str, dataset: str, imbalance: float, **changes: object) -> PaperConfig:
     return preset(name, dataset=dataset, imbalance=float(imbalance), **changes)
 
 
@@ -102,7 +103,7 @@ KEPT = ("analyzed", "ended", "tuned", "calibrated", "path", "followed", "probed"
 
 def _expand(jobs: Sequence[dict[str, Any]], seeds: Sequence[int]) -> Iterator[PlannedJob]:
     """Expand the jobs of a plan in ``plans.toml`` for some seeds."""
-    known = {field.name for field in fields(TrainConfig)}
+    known = {field.name for field in fields(PaperConfig)}
     for job in jobs:
         over, cases = job.get("over", {}), job.get("cases", ())
         named = {seed for case in cases for seed in case.get("seeds", ())}
@@ -140,7 +141,7 @@ ROUND = {name: about.get("round", 1) for name, about in load("runs/plans").items
 
 
 @cache
-def stand_in(architecture: str = "resnet50", objective: str = "contrastive") -> TrainConfig:
+def stand_in(architecture: str = "resnet50", objective: str = "contrastive") -> PaperConfig:
     """Return the recipe of photographs that stand in for ImageNet-LT (group 2 of protocol.md)."""
     configs = (job.config for job in PLANS["tiny"].jobs((0,)))
     kind = (architecture, objective)
@@ -159,7 +160,7 @@ def _planned() -> dict[str, set[int]]:
     return seeds
 
 
-def planned_seeds(config: TrainConfig, realization: str = "native", beta: float = 0.0) -> int:
+def planned_seeds(config: PaperConfig, realization: str = "native", beta: float = 0.0) -> int:
     """Return the number of planned seeds of a kind of run."""
     return len(_planned().get(identity(config, realization, beta), ()))
 

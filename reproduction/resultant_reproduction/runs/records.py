@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from resultant._core.files import parse_json, read_bytes
-from resultant.training import records as training
 from resultant.training.config import RESULTS, TrainConfig
 from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.cells.text import seed_list
+from resultant_reproduction.recipes import records as training
 
 
 class Records:
@@ -176,8 +176,8 @@ def read_probes(path: Path) -> training.Record:
 
 def _protocol(content: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """Settings of the main comparison: name, expected, used."""
-    from resultant.images.opening import PUBLISHED
     from resultant.training.probe import ProbeConfig, main_encoder
+    from resultant_reproduction.recipes.published import PUBLISHED
 
     about, usual = content["metadata"], asdict(ProbeConfig())
     dataset, used = about["dataset"], content.get("probe", usual)

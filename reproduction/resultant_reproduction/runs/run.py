@@ -20,15 +20,17 @@ import torch
 from resultant._core.device import require_device
 from resultant._core.validation import DivergedError
 from resultant.analysis import FrozenSpace
-from resultant.images.cifar import Cifar, load_cifar
+from resultant.classes.statistics import ClassStatistics
 from resultant.images.source import ImageSplits
-from resultant.training.cifar import train_cifar
-from resultant.training.config import CIFAR, RESULTS, Run
-from resultant.training.evaluation import Features, base_records, evaluate, network_features
-from resultant.training.image_sets import open_dataset, resolved, train_images
+from resultant.training.config import RESULTS, Run
+from resultant.training.image_sets import resolved, train_images
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.log import read_metrics
-from resultant.training.records import Record, append
+from resultant_reproduction.cifar.data import Cifar, load_cifar
+from resultant_reproduction.cifar.evaluation import cifar_features
+from resultant_reproduction.cifar.job import CifarJob
+from resultant_reproduction.cifar.stack import Stacks
+from resultant_reproduction.cifar.train import train_cifar
 from resultant_reproduction.frozen.calibration import calibrate
 from resultant_reproduction.frozen.summarize import (
     fit_space,
@@ -38,6 +40,10 @@ from resultant_reproduction.frozen.summarize import (
 )
 from resultant_reproduction.frozen.temperature_path import temperature_path
 from resultant_reproduction.frozen.tuned import tuned
+from resultant_reproduction.recipes.config import CIFAR
+from resultant_reproduction.recipes.evaluation import Features, evaluate, image_features
+from resultant_reproduction.recipes.published import open_dataset
+from resultant_reproduction.recipes.records import Record, append
 from resultant_reproduction.runs.plans import ROUND, PlannedJob, missing, plan, workload
 from resultant_reproduction.runs.records import Records, all_rounds, folders, round_folder
 
@@ -95,19 +101,20 @@ def run_job(
     start, report = time.monotonic(), _reporter(planned, say, end)
     if isinstance(data, Cifar):
         options["gradient_epochs"] = planned.diagnosed
-        job = Job(planned.config, planned.runs, out, **options)
+        job: Job = CifarJob(planned.config, planned.runs, out, **options)
         diagnostic = power_diagnostic if planned.config.family == "power" else None
-        trained = train_cifar(job, data, device, report, diagnostic)
+        trained: Trained[Any] = train_cifar(job, data, device, report, diagnostic)
+        features, held_out = cifar_features(trained, data), None
     else:
         # The record has the classifier of the last epoch.
         options["test_every"] = planned.config.epochs
         job = Job(resolved(planned.config), planned.runs, out, **options)
         trained = train_images(job, data, device, on_progress=report, store=store, note=say)
-    features = network_features(trained, data)
+        features, held_out = image_features(trained, data), data.held_out
     records: list[Record] = (
-        evaluate(trained, data, features=features)
+        evaluate(trained, features, data.num_classes, held_out)
         if planned.probed
-        else base_records(trained, len(features.train.labels))
+        else trained.records(len(features.train.labels))
     )
     config, kept = trained.job.config, ("mean", "std")
     for record in records:
@@ -130,7 +137,7 @@ def run_job(
     if planned.followed:
         parts["course"] = trajectories(out / "metrics.jsonl", range(1, config.epochs + 1), COURSE)
     if planned.gradient_epochs:
-        parts["trajectory"] = trajectories(out / "metrics.jsonl", job.gradient_epochs)
+        parts["trajectory"] = trajectories(out / "metrics.jsonl", planned.diagnosed)
     for record in records:
         record |= {part: own[record["run"]] for part, own in parts.items() if record["run"] in own}
         record["whole_seconds"] = trained.earlier + time.monotonic() - start
@@ -146,7 +153,7 @@ def _by_space(
     """Evaluate every space of the runs of these realizations, by name of the run."""
     train, test = features.train, features.test
     evaluated = {}
-    for i, (run, _, _) in enumerate(trained.networks()):
+    for i, run in enumerate(trained.job.runs):
         if run.realization in realizations:
             x, z = ({s: runs[i] for s, runs in a.spaces.items()} for a in (train, test))
             labels, queries = (
@@ -164,16 +171,24 @@ def last_states(
     config = trained.job.config
     labels, queries = features.train.labels.cpu(), features.test.labels.cpu()
     states = {}
-    for i, (run, stack, index) in enumerate(trained.networks()):
+    for i, run in enumerate(trained.job.runs):
         if run.realization in planned.ended:
             train, test = (a.of_run(i)["projection"] for a in (features.train, features.test))
             space = FrozenSpace(
                 *("projection", train, labels, test, queries, None, None),
-                *(stack.proco.bank.run_statistics(index).to("cpu"), config.temperature),
+                *(_statistics(trained, i).to("cpu"), config.temperature),
                 *(config.estimator, torch.float64),
             )
             states[run.name] = summarize_state(space, config.prior)
     return states
+
+
+def _statistics(trained: Trained[Any], i: int) -> ClassStatistics:
+    """Return the class statistics of a run at the end of its training."""
+    if not isinstance(trained.trainee, Stacks):
+        return trained.trainee.contrastive.bank.statistics()
+    _, stack, index = list(trained.trainee.networks())[i]
+    return stack.proco.bank.run_statistics(index)
 
 
 def trajectories(

@@ -10,11 +10,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from resultant.report import style
-from resultant.training.config import TrainConfig
 from resultant_reproduction.cells import cells as spec
 from resultant_reproduction.cells.charts import Chart, course, draw_charts, heat_maps
 from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.cells.text import span
+from resultant_reproduction.recipes.config import PaperConfig
 from resultant_reproduction.runs.evidence import Evidence
 from resultant_reproduction.runs.plans import RULES, controlled, planned_seeds
 from resultant_reproduction.runs.records import Course, probe_path, seeds_of
@@ -42,7 +42,7 @@ POLICIES = {
 COLOURS = dict(zip(RULES, (style.GREY, style.ORANGE, style.GREEN, style.BLUE), strict=True))
 
 
-def control_config(name: str, objective: str) -> TrainConfig:
+def control_config(name: str, objective: str) -> PaperConfig:
     """Training configuration of a table: ``c10-if50-u`` is IF 50 with a uniform prior."""
     _, imbalance, prior = name.split("-")
     gamma = 0.0 if prior == "u" else 1.0

@@ -9,11 +9,11 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from resultant.report import style
-from resultant.training.records import Record
 from resultant_reproduction.cells import cells as spec, charts as figures
 from resultant_reproduction.cells.charts import Chart, Curve, course
 from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.frozen.summarize import SPACES
+from resultant_reproduction.recipes.records import Record
 from resultant_reproduction.runs.evidence import CONDITIONS, Evidence
 from resultant_reproduction.runs.plans import official, planned_seeds
 from resultant_reproduction.runs.records import Course, paired, probe_path, seeds_of

@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from resultant.features.store import FeatureStore
-from resultant.training.config import TrainConfig, preset
 from resultant_reproduction.cells.cells import (
     Cell,
     Change,
@@ -20,6 +19,7 @@ from resultant_reproduction.cells.cells import (
 from resultant_reproduction.cells.charts import draw_changes, intervals
 from resultant_reproduction.cells.statistics import Judgement, Value, over_settings
 from resultant_reproduction.cells.text import markdown_table, p_equation, p_text, span
+from resultant_reproduction.recipes.config import PaperConfig, preset
 from resultant_reproduction.runs.evidence import (
     Evidence,
     Reader,
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
     row: str
     column: str
     text: str
-    kind: tuple[TrainConfig, str, float]
+    kind: tuple[PaperConfig, str, float]
     path: str
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from resultant.analysis.analyze import Settings
     from resultant.features.store import FeatureStore
     from resultant.images.source import ImageSplits
+    from resultant.training.checkpoints import LoadedNetwork
     from resultant.training.config import TrainConfig
 
 # The environment variable that names the folder of the datasets.
@@ -121,8 +122,6 @@ class ImageOptions:
 
     data: Data = None
     """A folder of train/CLASS/*, val/CLASS/*, test/CLASS/*, or of CLASS/*, or Parquet files."""
-    lists: OptionalPath = None
-    """Folder of the published lists, such as ImageNet_LT_train.txt."""
     train_list: OptionalPath = None
     """List of training images: a line is "path label" or "path,class name"."""
     val_list: OptionalPath = None
@@ -146,34 +145,50 @@ class ImageOptions:
     allow_outside: bool = False
     """Let lists name absolute paths, and paths with "..", outside the folder of the images."""
 
-    def root(self, dataset: str) -> Path | None:
-        """Return the path of --data, or the default one for a dataset that needs it."""
-        listed = self.train_list is not None or (self.lists is not None and self.images is not None)
-        if self.data is not None or listed:
-            return self.data
-        if dataset == "images":
-            raise ValueError("expected --data FOLDER, or --train-list and --images, got neither")
-        return data_root(None)
+    def source(self) -> dict[str, Any]:
+        """Return the arguments of `resultant.images.opening.open_images`."""
+        return dict(vars(self))
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `resultant.training.image_sets.open_dataset`."""
-        return {name: value for name, value in vars(self).items() if name != "data"}
+    def require_given(self) -> None:
+        """Raise unless the options name images."""
+        if self.data is None and self.train_list is None:
+            raise ValueError("expected --data FOLDER, or --train-list and --images, got neither")
 
     def open(self, config: TrainConfig, workers: int | None, log: Console) -> ImageSplits:
         """Open the images of a configuration; print their numbers and the images left out."""
-        from resultant.training.image_sets import open_dataset
+        from resultant.images.opening import open_images
+        from resultant.training.image_sets import with_long_tail
 
-        root = self.root(config.dataset)
-        splits = open_dataset(config, root, **self.arguments(), workers=workers)
-        if names := splits.skipped:
-            log.print(f"skipped {len(names):,}: {listed(names, 5)}", soft_wrap=True)
-        sizes = {"train": splits.train, **splits.held_out_splits}
-        numbers = ", ".join(f"{len(source):,} {name}" for name, source in sizes.items())
-        ends = sorted({int(splits.counts.min()), int(splits.counts.max())})
-        number = counted(splits.num_classes, "class", "classes")
-        classes = f"{number} of {' to '.join(f'{n:,}' for n in ends)}"
-        log.print(f"{config.dataset}: {numbers} images, {classes} training images")
-        return splits
+        self.require_given()
+        splits = open_images(**self.source(), workers=workers)
+        return shown(
+            with_long_tail(splits, config.long_tail, config.subset_seed), config.dataset, log
+        )
+
+    def open_for(
+        self, network: LoadedNetwork, changes: dict[str, Any], workers: int | None, log: Console
+    ) -> ImageSplits:
+        """Open the images of a network; print their numbers and the images left out."""
+        from resultant.training.extract import open_network_images
+        from resultant.training.plugins import network_kind
+
+        if network_kind(network.config.architecture) is None:
+            self.require_given()
+        splits = open_network_images(network, changes=changes, **self.source(), workers=workers)
+        return shown(splits, network.config.dataset, log)
+
+
+def shown(splits: ImageSplits, dataset: str, log: Console) -> ImageSplits:
+    """Print the numbers of images and classes, and the images left out; return the splits."""
+    if names := splits.skipped:
+        log.print(f"skipped {len(names):,}: {listed(names, 5)}", soft_wrap=True)
+    sizes = {"train": splits.train, **splits.held_out_splits}
+    numbers = ", ".join(f"{len(source):,} {name}" for name, source in sizes.items())
+    ends = sorted({int(splits.counts.min()), int(splits.counts.max())})
+    number = counted(splits.num_classes, "class", "classes")
+    classes = f"{number} of {' to '.join(f'{n:,}' for n in ends)}"
+    log.print(f"{dataset}: {numbers} images, {classes} training images")
+    return splits
 
 
 def data_root(data: Path | None) -> Path:

@@ -17,8 +17,8 @@ from resultant.cli.arguments import FeatureOptions, ImageOptions, find_device
 if TYPE_CHECKING:
     from resultant.cli.progress import Screen
     from resultant.features.prepare import Prepared
+    from resultant.images.source import ImageSplits
     from resultant.training.checkpoints import LoadedNetwork
-    from resultant.training.extract import Images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +88,13 @@ def read_sides(
 
     paths = options.a, options.b
     files = {i: file for i in (0, 1) if (file := find_network(paths[i])) is not None}
-    networks: dict[int, tuple[LoadedNetwork, Images]] = {}
+    networks: dict[int, tuple[LoadedNetwork, ImageSplits]] = {}
     features: dict[int, Sequence[str]] = {}
     facts: dict[int, tuple[str | None, int | None]] = {}
     if files:
         from resultant.training.extract import FEATURES, open_networks
 
-        networks = open_networks(files, options.image_set.root, **options.image_set.arguments())
+        networks = open_networks(files, options.image_set.source())
         names = [name for name in FEATURES if options.features in (None, name)]
         features = dict.fromkeys(networks, names)
         facts = {i: (n.config.dataset, n.num_classes) for i, (n, _) in networks.items()}

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
 from resultant.cli import arguments
-from resultant.cli.arguments import data_root, find_device, shown_default
-from resultant.training.config import CIFAR, TrainConfig
+from resultant.cli.arguments import find_device, shown_default
+from resultant.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from resultant.images.source import ImageSplits
     from resultant.training.checkpoints import LoadedNetwork
-    from resultant.training.extract import Images
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,11 @@ class Extract:
     image_set: arguments.ImageOptions = field(default_factory=arguments.ImageOptions)
     """The images."""
     long_tail: Annotated[Optional[float], shown_default("FLOAT", "as in training")] = None
-    """n_max / n_min of a long-tailed subset of the training images."""
+    """n_max / n_min of a long-tailed subset of the training images; 1 for equal classes."""
     subset_seed: Annotated[Optional[int], shown_default("INT", "as in training")] = None
     """Seed that selects the images of the long-tailed subset."""
     split: Annotated[Optional[Literal["val", "test"]], shown_default("{val,test}", "all")] = None
     """The one held-out split to store."""
-    balanced: bool = False
-    """Use the whole CIFAR training set, not its long-tailed subset."""
-    imbalance: Annotated[Optional[float], shown_default("FLOAT", "as in training")] = None
-    """n_max / n_min of the CIFAR subset."""
     dtype: Literal["float16", "float32"] = "float16"
     """Type of the stored features."""
     device: arguments.Device = "auto"
@@ -76,12 +72,14 @@ def extract(options: Extract) -> None:
     network, data = _open(options, log)
     if options.split is not None:
         data = extraction.keep_split(data, options.split)
-    shared = ("balanced", "imbalance", "dtype", "workers")
     with EpochProgress(log, f"{network.config.dataset} features", 1) as progress:
         extraction.extract(
-            *(network, data, options.out),
-            **{name: getattr(options, name) for name in shared},
+            network,
+            data,
+            options.out,
+            dtype=options.dtype,
             device=device,
+            workers=options.workers,
             progress=lambda done, total: progress.tick(done / total),
         )
     store, console = FeatureStore.open(options.out), PlainConsole()
@@ -95,11 +93,11 @@ def extract(options: Extract) -> None:
         console.print(f"classifier of the network on {store.metadata['held_out']}: {text}")
 
 
-def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
+def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, ImageSplits]:
     """Open the network and its images; all options are checked before any image is read."""
     from resultant._core.tensor_files import require_name
-    from resultant.images.cifar import load_cifar
     from resultant.training import extract as extraction
+    from resultant.training.checkpoints import load_network
     from resultant.training.network_files import find_network
 
     require_name(options.out)
@@ -115,16 +113,13 @@ def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, Images]:
         )
         if not options.pretrained and weights is None:
             log.print(f"{options.model} has random weights; --pretrained and --weights load others")
-        return network, options.image_set.open(network.config, options.workers, log)
+        return network, options.image_set.open_for(network, changes, options.workers, log)
     if options.path is None or options.model is not None:
         got = "neither" if options.path is None else "both"
         raise ValueError(f"expected the file of a network or --model NAME, got {got}")
     for name in ("pretrained", "weights", "size"):
         if getattr(options, name):
             raise ValueError(f"expected --{name} only with --model, got it with {options.path}")
-    network = extraction.load_network(find_network(options.path) or options.path)
+    network = load_network(find_network(options.path) or options.path)
     arguments.require_output_file(options.out, options.path)
-    if network.config.dataset in CIFAR:
-        return network, load_cifar(network.config.dataset, data_root(options.image_set.data))
-    changed = replace(network.config, **changes)
-    return network, options.image_set.open(changed, options.workers, log)
+    return network, options.image_set.open_for(network, changes, options.workers, log)

@@ -1,10 +1,10 @@
-"""Image datasets and augmentation.
+"""Image datasets, their decoding, and views of them.
 
 - A dataset is a `source.ImageSource` of (image, label) with classes: `opening` opens `files` in
-  folders and lists, `parquet` and the published datasets, `indexable` any Python dataset;
-  `longtail` defines subsets. `cifar` reads every form of CIFAR.
+  folders and lists and `parquet`, `indexable` any Python dataset; `longtail` defines subsets.
 - `decode` is the only decoder, by Pillow. Photographs are decoded first, into a `store`, and kept
   on the device or near it.
-- Views draw their parameters on the CPU (`photo_views`, `augment` for CIFAR). `rendering` computes
-  them: by Pillow on a CPU, by `photo_kernel` on a GPU. `vision` imports torchvision.
+- Views of training draw their parameters on the CPU (`photo_views`). `rendering` computes them: by
+  Pillow on a CPU, by `photo_kernel` on a GPU. `evaluation` has the views of every evaluation.
+- `vision` imports torchvision and timm.
 """

@@ -10,7 +10,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import torch
 
@@ -93,7 +92,9 @@ def open_images(
     if isinstance(class_names, str | os.PathLike):
         class_names = read_class_names(Path(class_names))
     sources, left_out = coded(raw, class_names, skip_broken)
-    splits = ImageSplits(**sources, skipped=(*skipped, *left_out))
+    splits = ImageSplits(
+        sources["train"], sources.get("val"), sources.get("test"), skipped=(*skipped, *left_out)
+    )
     if len(raw) == 1:
         # Two images of a class stay.
         test = held_out_rows(torch.from_numpy(splits.train.labels), held_out, split_seed)
@@ -159,39 +160,3 @@ def read_class_names(path: str | Path) -> tuple[str, ...]:
         rule = f"expected each of the labels 0 to {len(rows) - 1} once with a name in {path}"
         raise ValueError(f"{rule}, got none for {names.index('')}")
     return names
-
-
-class PublishedDataset(NamedTuple):
-    """Number of classes, stem of the names of the lists, their splits; the last has results."""
-
-    num_classes: int
-    stem: str = ""
-    splits: tuple[str, ...] = ()
-
-
-PUBLISHED = {
-    "imagenet-lt": PublishedDataset(1000, "ImageNet_LT", ("train", "val", "test")),
-    "places-lt": PublishedDataset(365, "Places_LT", ("train", "val", "test")),
-    "inaturalist18": PublishedDataset(8142, "iNaturalist18", ("train", "val")),
-    "tiny-imagenet-lt": PublishedDataset(200),
-}
-
-
-def open_published(
-    name: str, data: Location | None, lists: Location | None = None, **options: Any
-) -> ImageSplits:
-    """Open a dataset of `PUBLISHED` in the folder ``data`` or ``data/name``, by its lists."""
-    about = PUBLISHED[name]
-    if data is not None and (Path(data) / name).is_dir():
-        data = Path(data) / name
-    if about.splits and options.get("train_list") is None:
-        folder = Path(lists if lists is not None else data if data is not None else os.curdir)
-        for split in about.splits:
-            file = folder / f"{about.stem}_{split}.txt"
-            if split in ("train", about.splits[-1]) or file.is_file():
-                options[f"{split}_list"] = options.get(f"{split}_list") or file
-    splits = open_images(data, **options)
-    if splits.num_classes != about.num_classes:
-        rule = f"expected the {about.num_classes:,} classes of {name}"
-        raise ValueError(f"{rule}, got {splits.num_classes:,}; train images takes any dataset")
-    return splits

@@ -40,12 +40,6 @@ BILINEAR, CUBIC, NEAREST = 0.0, 1.0, 2.0
 # Attempts at a box within the image.
 ATTEMPTS = 10
 
-# Channels of a 3 x 3 x 3 neighbourhood of a pixel, padded for the tensor cores.
-PATCH = 32
-# Mean and standard deviation of the channels of CIFAR.
-MEAN = (0.4914, 0.4822, 0.4465)
-STD = (0.2023, 0.1994, 0.2010)
-
 # Pillow resizes one axis after the other by weights in multiples of 2^-22, and rounds to levels
 # after both: whole numbers, so that every device is exact.
 BITS = 22
@@ -193,7 +187,7 @@ def matrices(code: Tensor, value: Tensor, size: int) -> Tensor:
     return torch.stack(entries, -1).unflatten(-1, (2, 3))
 
 
-def normalize(images: Tensor, mean: Sequence[float] = MEAN, std: Sequence[float] = STD) -> Tensor:
+def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
     """Compute ``(images / 255 - mean) / std`` per channel of levels [N, C, H, W]."""
     # Plain numbers: constants on the device would need a copy.
     lines = zip(images.unbind(1), *channel_lines(mean, std), strict=True)

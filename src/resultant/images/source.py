@@ -8,7 +8,7 @@ import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -121,13 +121,15 @@ def in_threads(
 @dataclass(frozen=True, eq=False)
 class ImageSplits:
     """Training images, a subset of ``balanced`` if any, and held-out images with the same classes.
-    With both, settings are chosen on ``val`` and evaluated on ``test``."""
+    With both, settings are chosen on ``val`` and evaluated on ``test``. ``about`` are JSON values
+    that features of the images keep."""
 
     train: ImageSource
     val: ImageSource | None = None
     test: ImageSource | None = None
     balanced: ImageSource | None = None
     skipped: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, split in self.held_out_splits.items():

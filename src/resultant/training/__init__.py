@@ -1,12 +1,10 @@
-"""Training: configuration, the loop, checkpoints, the log, probes and extraction.
+"""Training from scratch on images, trained networks, and their features.
 
-- `config`: settings and presets; importing it loads no torch.
-- `cifar.train_cifar`, `image_sets.train_images`: train a `job.Job`.
-- `loop`: the loop itself, with its `checkpoints`, which are loaded too, and `log`.
-- `stack`, `stacked_loss`, `batches`: several runs as one network, one loss and one step;
-  `supervised`: contrastive losses of others.
-- `photo_batches`: batches of views of decoded images, made ahead on the device.
-- `evaluation`, `probe`, `records`: tests, probes and frozen decisions of networks.
-- `inference`: the one forward pass of evaluation and extraction, in full `precision`.
-- `extract`: the features of networks as a store; `network_files` finds networks.
+- `loop` has the step and the loop; `image_sets.train_images` trains a `job.Job` with it on
+  `batches` of views, which are made ahead on the device. `config` loads no torch.
+- `encoder`: networks of timm; `checkpoints` saves and loads them, `network_files` finds them.
+- `evaluation`: outputs on held-out images, in full `precision`; `extract`: features as a store;
+  `probe`: linear probes.
+- `log` and `records`: metrics by epoch, and one record per run.
+- `plugins`: recipes and networks of other distributions.
 """

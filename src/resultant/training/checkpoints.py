@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from resultant._core import distributed, tensor_files
 from resultant._core.text import one_line
 from resultant._core.validation import DivergedError
-from resultant.networks.stacked_resnet import StackedResNet32
-from resultant.networks.timm_encoder import CosineClassifier, EncoderNetwork, ImageNetwork
-from resultant.training.config import CIFAR, Run, TrainConfig
-from resultant.training.job import Job
+from resultant.images.evaluation import EvaluationView
+from resultant.training.config import Run, TrainConfig
+from resultant.training.encoder import build
+from resultant.training.job import LOWER, Job, Trainee
 from resultant.training.network_files import CHECKPOINT, Location, split_run
+from resultant.training.plugins import network_kind
 from resultant.training.records import require_types
-from resultant.training.stack import LOWER, Stack, build
 
 START_AGAIN = "choose another folder to start again"
 # Seconds since the last checkpoint after which an epoch is saved in any case.
@@ -31,26 +31,20 @@ class JobCheckpoint:
     """The checkpoint of a job, with its epochs and their seconds: loaded in all processes at the
     start, if there is one, and written by the first process when it is due."""
 
-    def __init__(self, job: Job, stacks: list[Stack]) -> None:
-        self.job, self.stacks, self.path = job, stacks, job.out / CHECKPOINT
+    def __init__(self, job: Job, trainee: Trainee) -> None:
+        self.job, self.trainee, self.path = job, trainee, job.out / CHECKPOINT
         # A checkpoint with other values belongs to another job.
-        identity = {name: asdict(job)[name] for name in ("config", "runs", "stack")}
-        identity["images"] = stacks[0].batches.digest
+        identity = job.identity() | {"images": trainee.digest}
         self.facts = {**identity, "class_names": list(job.class_names)}
         done: list[Any] = [0, 0.0, 0]
         if distributed.rank() == 0 and self.path.exists():
-            done = _load(self.path, identity, stacks)
-        shared = torch.tensor(done, dtype=torch.float64, device=stacks[0].device)
-        distributed.broadcast_from_rank0(shared, *self.tensors().values())
+            done = _load(self.path, job, identity, trainee)
+        shared = torch.tensor(done, dtype=torch.float64, device=trainee.device)
+        distributed.broadcast_from_rank0(shared, *trainee.tensors().values())
         epoch, self.seconds, concurrent = shared.tolist()
         self.epoch, self.concurrent_jobs = int(epoch), int(concurrent)
         if self.epoch < job.config.epochs:
             self.concurrent_jobs = max(self.concurrent_jobs, job.concurrent_jobs)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the state of all stacks by name."""
-        parts = enumerate(stack.tensors() for stack in self.stacks)
-        return {f"{i}.{name}": a for i, part in parts for name, a in part.items()}
 
     def save_if_due(self, epoch: int, seconds: float, required: bool = False) -> bool:
         """Write the checkpoint if it is due; return True if this process has written it."""
@@ -58,7 +52,7 @@ class JobCheckpoint:
         due = due or seconds - self.seconds > UNSAVED_SECONDS
         if not due or distributed.rank() > 0:
             return False
-        tensors = self.tensors()
+        tensors = self.trainee.tensors()
         for name, a in tensors.items():
             # The last step may have diverged after a finite loss.
             if not a.isfinite().all():
@@ -71,21 +65,23 @@ class JobCheckpoint:
 
     def save_runs(self) -> None:
         """Write a file for each run, as `one_run` selects the run from the checkpoint."""
-        tensors = self.tensors()
+        tensors = self.trainee.tensors()
         for run in self.job.runs:
             path = self.job.out / f"{run.name}.safetensors"
             tensor_files.save(path, *one_run(tensors, self.facts, run.name, str(self.path)))
 
 
-def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> list[Any]:
+def _load(path: Path, job: Job, identity: dict[str, Any], trainee: Trainee) -> list[Any]:
     try:
         tensors, facts = tensor_files.load(path)
     except ValueError as error:
         raise ValueError(f"{error}; {START_AGAIN}") from None
+    own, defaults = (json.loads(json.dumps(a)) for a in (identity, asdict(type(job.config)())))
     if isinstance(facts.get("config"), dict):
-        # An older file lacks later settings; they had the value that is now the default.
-        facts["config"] = json.loads(json.dumps(asdict(TrainConfig()))) | facts["config"]
-    own = json.loads(json.dumps(identity))
+        # An older file lacks later settings, which had the value that is now the default, and has
+        # settings of other recipes.
+        stored = defaults | facts["config"]
+        facts["config"] = {name: stored[name] for name in own["config"]}
     for part, value in own.items():
         if (other := facts.get(part)) != value:
             rule = f"expected the checkpoint of this job in {path}"
@@ -99,9 +95,7 @@ def _load(path: Path, identity: dict[str, Any], stacks: list[Stack]) -> list[Any
     if None in done or not 0 < epoch <= facts["config"]["epochs"] or not seconds >= 0:
         rule = f"expected epochs in (0, {facts['config']['epochs']}] and their seconds in {path}"
         raise ValueError(f"{rule}, got {epoch} and {seconds}; {START_AGAIN}")
-    for i, stack in enumerate(stacks):
-        prefix = f"{i}."
-        stack.load({k.removeprefix(prefix): a for k, a in tensors.items() if k.startswith(prefix)})
+    trainee.load(tensors)
     return done
 
 
@@ -116,10 +110,11 @@ def one_run(
     if name not in runs:
         rule = f"expected one of {', '.join(names)} behind {CHECKPOINT} and a colon"
         raise ValueError(f"{rule}, got {location}")
-    stack, index = divmod(names.index(name), facts["stack"])
+    # Several runs are trained as one network, whose weights have an axis of runs, if any.
+    stack, index = divmod(names.index(name), facts.get("stack", 1))
     network, bank = f"{stack}.network.", f"{stack}.proco.bank."
     selected = {k.removeprefix(network): a for k, a in tensors.items() if k.startswith(network)}
-    if facts["config"]["architecture"] == "resnet32":
+    if network_kind(facts["config"]["architecture"]) is not None:
         selected = {k: a[index] for k, a in selected.items()}
     for part in ("old", "new"):
         selected[f"bank.{part}"] = tensors[bank + part][index]
@@ -129,13 +124,13 @@ def one_run(
 
 @dataclass(frozen=True, eq=False)
 class LoadedNetwork:
-    """A network from a file, on the CPU in evaluation mode; one of ProCo's authors has no run."""
+    """A network on the CPU in evaluation mode, from normalized images to `encoder.Outputs`."""
 
-    network: StackedResNet32 | ImageNetwork | EncoderNetwork
+    network: nn.Module
+    view: EvaluationView
     config: TrainConfig
-    run: Run | None
+    run: Run | None  # None without a training of this package
     num_classes: int
-    imbalance: float | None  # of the CIFAR subset of the training, if known
     class_names: tuple[str, ...]  # empty if the file has none
     about: dict[str, Any]  # the JSON of the file
 
@@ -154,56 +149,65 @@ def load_network(path: Location) -> LoadedNetwork:
         if not isinstance(num_classes, int) or not isinstance(settings, dict):
             rule = "expected the file of a run, or one that import-proco of this version wrote"
             raise ValueError(f"{rule}, got {location} with {', '.join(about) or 'nothing'}")
-        tuples = {k: tuple(a) for k, a in settings.items() if isinstance(a, list)}
-        config = TrainConfig(**{**settings, **tuples})
+        tuples = {k: tuple(a) if isinstance(a, list) else a for k, a in settings.items()}
+        kind = network_kind(settings.get("architecture"))
+        config = known_settings(tuples) if kind is None else kind.config(tuples)
         run = Run(**about["run"]) if facts is None else None
-        imbalance, classifier = config.imbalance if config.dataset in CIFAR else None, None
-        if facts is not None:
-            imbalance, classifier = facts["imbalance"], facts["classifier"]
+        classifier = None if facts is None else facts["classifier"]
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         rule = f"expected the facts of a run in {location}"
         raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
     weights = {k: a for k, a in tensors.items() if not k.startswith("bank.")}
-    network = build_network(config, run or Run(), num_classes, classifier, weights, location)
+    require_sizes(config, num_classes, weights, location)
+    load = load_timm if kind is None else kind.load
+    network = load(config, num_classes, classifier, weights, location)
     names = about.get("class_names") or []
     if not isinstance(names, list) or len(names) not in (0, num_classes):
         raise ValueError(f"expected {num_classes} class names in {location}, got {str(names)[:80]}")
-    classes = tuple(map(str, names))
-    return LoadedNetwork(network, config, run, num_classes, imbalance, classes, about)
+    view = EvaluationView(config.size) if kind is None else kind.view(config)
+    return LoadedNetwork(network, view, config, run, num_classes, tuple(map(str, names)), about)
 
 
-def build_network(
-    config: TrainConfig,
-    run: Run,
-    num_classes: int,
-    classifier: str | None,
-    weights: dict[str, Tensor],
-    location: str,
-) -> StackedResNet32 | ImageNetwork:
-    classified = any(k.startswith("classifier.") for k in weights)
-    # Before a network of these sizes is built, which a small file may declare as large.
+def known_settings(settings: dict[str, Any]) -> TrainConfig:
+    """Return the settings of a file, without those of the recipes of other networks."""
+    known = {field.name for field in fields(TrainConfig)}
+    return TrainConfig(**{name: a for name, a in settings.items() if name in known})
+
+
+def require_sizes(
+    config: TrainConfig, num_classes: int, weights: dict[str, Tensor], location: str
+) -> None:
+    """Raise unless the last layers fit, before a network is built whose sizes a file declares."""
     sizes = {"projector.3.weight": config.dim, "classifier.weight": num_classes}
     for name, size in sizes.items():
         if name in weights and size not in weights[name].shape:
             got = f"{name} of shape {tuple(weights[name].shape)}"
             raise ValueError(f"expected {size} outputs in {location}, got {got}")
-    network = build(config, [run], num_classes if classified else None)
-    stacked = isinstance(network, StackedResNet32)
-    # The authors use both kinds of classifiers for both kinds of networks.
-    replaced = classifier == ("cosine" if stacked else "linear")
-    if replaced and network.classifier is not None:
-        kind = CosineClassifier if stacked else nn.Linear
-        network.add_module("classifier", kind(network.classifier.weight.shape[-1], num_classes))
-    if stacked:
-        # The leading axis of runs; a replaced classifier has none, and no norm counts its batches.
-        weights = {
-            k: a if replaced and k.startswith("classifier.") else a.unsqueeze(0)
-            for k, a in weights.items()
-            if not k.endswith("num_batches_tracked")
-        }
+
+
+def load_timm(
+    config: TrainConfig,
+    num_classes: int,
+    classifier: str | None,
+    weights: dict[str, Tensor],
+    location: str,
+) -> nn.Module:
+    """Build a network of timm with these weights; ``classifier`` may be ``linear``."""
+    classified = any(k.startswith("classifier.") for k in weights)
+    network = build(config, 0, num_classes if classified else None)
+    if classifier == "linear" and network.classifier is not None:
+        width = network.classifier.weight.shape[-1]
+        network.add_module("classifier", nn.Linear(width, num_classes))
+    load_weights(network, weights, config, location)
+    return network.eval()
+
+
+def load_weights(
+    network: nn.Module, weights: dict[str, Tensor], config: TrainConfig, location: str
+) -> None:
+    """Load all weights of a network; an error names the file."""
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
         rule = f"expected the tensors of {config.architecture} in {location}"
         raise ValueError(f"{rule}, got: {one_line(error)[:300]}") from None
-    return network.eval()

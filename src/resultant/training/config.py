@@ -1,15 +1,11 @@
-"""Training settings, and presets by name.
-
-The fields are those of tab:training-hyperparameters. A value that the paper does not give is that
-of ProCo's public recipe: the argument of its scripts, else the default of its programs. `precision`
-and `fuse` are this library's own.
-"""
+"""Settings of a training, of a run, and of linear probes; importing this module loads no torch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from functools import cache
 from operator import ge, gt, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
@@ -19,14 +15,8 @@ if TYPE_CHECKING:
 
     from resultant.classes.rule import Rule
 
-Dataset = Literal[
-    "cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt", "tiny-imagenet-lt", "images"
-]
-
-CIFAR = ("cifar10", "cifar100")
-CIFAR_IMAGES = 50_000
 Channels = tuple[float, float, float]
-# Mean and standard deviation of the channels in the recipes.
+# Mean and standard deviation of the channels, those of ImageNet unless a recipe has others.
 IMAGENET_CHANNELS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 RECIPE_CHANNELS = {
     "imagenet-lt": IMAGENET_CHANNELS,
@@ -37,11 +27,6 @@ WITHOUT_BETA = ("native", "cosine")
 Realization = Literal["native", "temperature", "preserve", "angular", "cosine"]
 REALIZATIONS = get_args(Realization)
 
-CIFAR_ALONE = ("imbalance", "subset", "contrastive", "contrastive_view")
-OTHERS_ALONE = ("long_tail", "subset_seed", "pretrained", "weights", "mean", "std", "clip")
-
-# Runs in one stack on a GPU; further stacks run side by side on their own streams.
-STACK = 12
 # Default folder of the records of trainings.
 RESULTS = Path("results")
 # Smallest temperature at which float32 scores can be compared (`resultant.class_scores`).
@@ -70,7 +55,7 @@ def require_bounds(settings: Any) -> None:
             continue
         if f.type == "int" and type(value) is not int:
             raise ValueError(f"expected {name} to be an integer, got {value!r}")
-        if not _is_number(value):
+        if not is_number(value):
             raise ValueError(f"expected {name} to be a finite number, got {value!r}")
         for rule, bound in bounds.items():
             sign, holds = BOUNDS[rule]
@@ -82,45 +67,41 @@ def require_bounds(settings: Any) -> None:
 class TrainConfig:
     """Settings of a training run, except its realization, beta and seed.
 
+    The defaults train a network on any images; the recipes of other packages are subclasses.
+
     Example:
         >>> from resultant.training.config import TrainConfig
-        >>> TrainConfig(dataset="cifar100", epochs=50).batch_size
+        >>> TrainConfig(architecture="resnet18", epochs=50).batch_size
         256
     """
 
-    dataset: Dataset = "cifar10"
-    """Dataset of the training images."""
-    imbalance: float = number(100.0, least=1)
-    """n_max / n_min of the CIFAR subset."""
-    subset: int = number(0, least=0, below=SEEDS)
-    """Seed that selects the images of the CIFAR subset; 0 for the usual images."""
+    dataset: str = "images"
+    """Name of the dataset, in records and errors."""
     long_tail: float | None = number(None, least=1)
     """n_max / n_min of a long-tailed subset of a balanced image dataset; None for all images."""
     subset_seed: int = number(0, least=0, below=SEEDS)
     """Seed that selects the images of the long-tailed subset."""
-    architecture: str = "resnet32"
-    """resnet32 for CIFAR; for other datasets any name of timm, such as resnext50_32x4d."""
+    architecture: str = "resnet50"
+    """A network of timm, such as resnext50_32x4d."""
     pretrained: bool = False
     """Start from the pretrained weights of timm."""
     weights: str | None = None
     """File of initial weights of the encoder: safetensors, or a .pth of tensors alone."""
-    dim: int = number(128, least=2)
+    dim: int = number(1024, least=2)
     """Dimension p of the projection."""
-    size: int = number(32, least=0)
+    size: int = number(0, least=0)
     """Height and width of a view; 0 for the size of the timm model's configuration."""
     mean: Channels | None = None
     """Mean of the channels; None for that of the recipe or the timm model's configuration."""
     std: Channels | None = None
     """Standard deviation of the channels; None as for mean."""
-    objective: Literal["contrastive", "joint"] = "contrastive"
+    objective: Literal["contrastive", "joint"] = "joint"
     """The contrastive loss alone, or joint with the loss of a classifier."""
-    contrastive: Literal["proco", "supcon", "balanced"] = "proco"
-    """ProCo; or, to compare with it, SupCon or balanced contrastive learning, for native runs."""
     alpha: float = number(1.0, least=0)
     """Weight of the classification loss in joint training."""
     contrastive_weight: float = number(1.0, least=0)
     """Weight of the contrastive loss."""
-    temperature: float = number(0.1, least=LEAST_TEMPERATURE)
+    temperature: float = number(0.07, least=LEAST_TEMPERATURE)
     """tau of the contrastive scores."""
     prior: float = number(1.0)
     """gamma, the coefficient of log pi_c in the contrastive logits."""
@@ -132,21 +113,19 @@ class TrainConfig:
     """Estimator of the concentrations from the lengths of the class means."""
     leave_out: bool = False
     """Leave a query out of its own class when it is scored."""
-    contrastive_view: Literal["simclr", "autoaugment"] = "simclr"
-    """Contrastive views: crops with colour jitter, or AutoAugment and Cutout (CIFAR)."""
-    classification_view: bool = False
+    classification_view: bool = True
     """Add a third view for the classifier; otherwise the classifier reads the other views."""
     classifier_views: Literal[1, 2] = 2
     """Number of contrastive views that the classifier reads without a third view."""
-    epochs: int = number(200, least=1)
+    epochs: int = number(90, least=1)
     """Passes over the training images."""
     batch_size: int = number(256, least=1)
     """Images per step, over all processes; each has two or three views."""
-    learning_rate: float = number(0.3, above=0)
+    learning_rate: float = number(0.1, above=0)
     """Largest learning rate of the schedule."""
     momentum: float = number(0.9, least=0, below=1)
     """Momentum of SGD."""
-    weight_decay: float = number(2e-4, least=0)
+    weight_decay: float = number(5e-4, least=0)
     """Weight decay of SGD."""
     schedule: Literal["cosine", "step"] = "cosine"
     """Decay of the learning rate: along a cosine, or by steps."""
@@ -154,51 +133,42 @@ class TrainConfig:
     """Epochs of linear growth to the learning rate."""
     milestones: tuple[float, ...] = (0.8, 0.9)
     """Shares of the epochs at which the step schedule divides by ten."""
-    clip: float | None = number(None, above=0)
-    """Largest norm of the gradient; not for CIFAR, whose runs share a step."""
+    clip: float | None = number(1.0, above=0)
+    """Largest norm of the gradient."""
     precision: Literal["bfloat16", "float32"] = "bfloat16"
     """Precision of the network on a GPU; scores and statistics use float32 or more."""
-    fuse: bool = True
-    """Fused CUDA kernels for the blocks of ResNet-32, on a GPU of compute capability 9.0."""
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
+        for name, choices in choices_of(type(self)).items():
             if (got := getattr(self, name)) not in choices or isinstance(got, bool):
                 raise ValueError(f"expected {name} to be one of {choices}, got {got!r}")
         require_bounds(self)
-        joint, cifar = self.objective == "joint", self.dataset in CIFAR
-        for valid, rule, got in self._rules(joint, cifar):
+        for valid, rule, got in self.rules():
             if not valid:
                 raise ValueError(f"expected {rule}, got {got}")
 
-    def _rules(self, joint: bool, cifar: bool) -> Iterator[tuple[bool, str, object]]:
+    def rules(self) -> Iterator[tuple[bool, str, object]]:
         """Yield the rules between settings: True if one holds, its words, and what was given."""
+        joint = self.objective == "joint"
         where = "a third view" if self.classification_view else "no classifier"
         rule = "classifier_views 1 only in joint training without a third view"
         third = self.classification_view or not joint
         yield self.classifier_views == 2 or not third, rule, f"it with {where}"
-        name = self.architecture
-        yield isinstance(name, str), "architecture to be a name", repr(name)
-        rule = "resnet32 for CIFAR and a larger architecture for the other datasets"
-        yield cifar == (name == "resnet32"), rule, f"{name} for {self.dataset}"
+        for name, text in (("dataset", self.dataset), ("architecture", self.architecture)):
+            yield isinstance(text, str), f"{name} to be a name", repr(text)
         weights = ("contrastive_weight", "alpha")[: 1 + joint]
         rule = f"{' or '.join(weights)} > 0 for the {self.objective} objective"
         yield any(getattr(self, name) for name in weights), rule, 0
-        for name in OTHERS_ALONE if cifar else CIFAR_ALONE:
-            where, got = "other datasets than CIFAR" if cifar else "CIFAR", getattr(self, name)
-            rule = f"{name} only for {where}"
-            yield got == getattr(TrainConfig, name), rule, f"{got} for {self.dataset}"
         both = self.pretrained and self.weights is not None
         yield not both, "pretrained or weights", f"both: {self.weights}"
         for name, value in (("mean", self.mean), ("std", self.std)):
-            three = isinstance(value, tuple) and len(value) == 3 and all(map(_is_number, value))
+            three = isinstance(value, tuple) and len(value) == 3 and all(map(is_number, value))
             valid = value is None or (three and (name == "mean" or min(value) > 0))
             yield valid, f"{name} to be three numbers, std > 0", value
-        yield not cifar or self.size == 32, f"size 32 for {self.dataset}", self.size
         rule = f"warmup in [0, {self.epochs}), fewer than epochs"
         yield self.warmup < self.epochs, rule, self.warmup
         shares = self.milestones
-        valid = isinstance(shares, tuple) and all(_is_number(a) and 0 < a < 1 for a in shares)
+        valid = isinstance(shares, tuple) and all(is_number(a) and 0 < a < 1 for a in shares)
         yield valid, "milestones to be a tuple of shares in (0, 1)", shares
         yield list(shares) == sorted(set(shares)), "milestones to ascend", shares
 
@@ -210,7 +180,8 @@ class TrainConfig:
 
     @property
     def views(self) -> int:
-        return 3 if self.classification_view else 2
+        """Views of an image in a step; without a classifier nothing reads a third one."""
+        return 3 if self.classification_view and self.objective == "joint" else 2
 
     def rate(self, epoch: int) -> float:
         """Return the learning rate of an epoch."""
@@ -219,19 +190,15 @@ class TrainConfig:
         if self.schedule == "step":
             passed = sum(epoch >= share * self.epochs for share in self.milestones)
             return self.learning_rate * 0.1**passed
-        done, of = epoch, self.epochs
-        if self.warmup or self.dataset not in CIFAR:
-            # ProCo's form; the controlled runs begin at the full rate.
-            done, of = epoch - self.warmup + 1, self.epochs - self.warmup + 1
+        done, of = epoch - self.warmup + 1, self.epochs - self.warmup + 1
         return self.learning_rate / 2 * (1 + math.cos(math.pi * done / of))
 
 
-# Values of the settings that are one of several.
-CHOICES: dict[str, tuple[Any, ...]] = {
-    name: get_args(kind)
-    for name, kind in get_type_hints(TrainConfig).items()
-    if get_origin(kind) is Literal
-}
+@cache
+def choices_of(kind: type[TrainConfig]) -> dict[str, tuple[Any, ...]]:
+    """Return the values of the settings that are one of several."""
+    hints = get_type_hints(kind).items()
+    return {name: get_args(hint) for name, hint in hints if get_origin(hint) is Literal}
 
 
 @dataclass(frozen=True)
@@ -285,44 +252,7 @@ class ProbeConfig:
         return self.learning_rate / 2 * (1 + math.cos(math.pi * epoch / self.epochs))
 
 
-def _is_number(value: object) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
     """Return True for a finite int or float, False for a bool."""
     # math.isfinite fails for integers beyond all floats.
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
-
-
-def _images(dataset: Dataset, rate: float, decay: float, **changes: Any) -> TrainConfig:
-    settings: dict[str, Any] = {"architecture": "resnet50", "dim": 1024, "size": 224, "epochs": 90}
-    settings |= {"objective": "joint", "classification_view": True, "temperature": 0.07}
-    # ProCo's program for these datasets clips at every step; its program for CIFAR does not.
-    settings |= {"clip": 1.0, "learning_rate": rate, "weight_decay": decay, **changes}
-    return TrainConfig(dataset=dataset, **settings)
-
-
-PRESETS = {
-    # The paper's controlled comparison: two strong views, cosine schedule.
-    "cifar-controlled": TrainConfig(),
-    # ProCo's public recipe: a third view for the classifier, steps after a warm-up.
-    "cifar-official": TrainConfig(
-        objective="joint", classification_view=True, schedule="step", warmup=5
-    ),
-    "imagenet-lt": _images("imagenet-lt", 0.1, 5e-4),
-    "inaturalist18": _images("inaturalist18", 0.2, 1e-4),
-    # In common use for these datasets; ProCo has no recipe for them.
-    "places-lt": _images(
-        "places-lt", 0.02, 5e-4, architecture="resnet152", pretrained=True, epochs=30
-    ),
-    "tiny-imagenet-lt": _images("tiny-imagenet-lt", 0.1, 5e-4, size=64, epochs=200),
-    # Any image dataset, at the size of the network's own configuration.
-    "images": _images("images", 0.1, 5e-4, size=0),
-}
-
-
-def preset(name: str, **changes: Any) -> TrainConfig:
-    """Return the settings of a preset of `PRESETS` with some fields of `TrainConfig` changed."""
-    if name not in PRESETS:
-        raise ValueError(f"expected a preset, one of {', '.join(PRESETS)}, got {name!r}")
-    unknown = changes.keys() - {field.name for field in fields(TrainConfig)}
-    if unknown:
-        raise ValueError(f"expected fields of TrainConfig, got {', '.join(sorted(unknown))}")
-    return replace(PRESETS[name], **changes)

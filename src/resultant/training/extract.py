@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,41 +13,45 @@ from resultant._core.tensor_files import require_name
 from resultant._core.text import one_line
 from resultant.features.rows import TensorRows, require_vectors
 from resultant.features.store import write_store
-from resultant.images.cifar import Cifar, load_cifar
+from resultant.images.evaluation import source_views
+from resultant.images.opening import open_images
 from resultant.images.source import ImageSplits
-from resultant.networks.timm_encoder import EncoderNetwork, EvaluationView, model_settings
 from resultant.training.checkpoints import LoadedNetwork, load_network
-from resultant.training.config import CIFAR, TrainConfig
-from resultant.training.image_sets import open_dataset, resolved
-from resultant.training.inference import Views, cifar_views, network_outputs, source_views
+from resultant.training.config import TrainConfig
+from resultant.training.encoder import EncoderNetwork, model_settings
+from resultant.training.evaluation import network_outputs
+from resultant.training.image_sets import resolved, with_long_tail
 from resultant.training.network_files import Location
+from resultant.training.plugins import network_kind
 from resultant.training.probe import accuracies
 
 FEATURES = ("encoder", "projection")
 
-Images = Cifar | ImageSplits
+
+def open_network_images(
+    loaded: LoadedNetwork,
+    data: Location | None,
+    changes: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> ImageSplits:
+    """Open images for a network, those of its training subset unless ``changes`` has another
+    ``long_tail`` or ``subset_seed``; ``options`` are those of `open_images`."""
+    kind, changes = network_kind(loaded.config.architecture), changes or {}
+    if kind is not None:
+        images = kind.open_images(loaded.config, loaded.about, data, changes)
+    else:
+        config = replace(loaded.config, **changes)
+        images = with_long_tail(open_images(data, **options), config.long_tail, config.subset_seed)
+    require_images(loaded, images)
+    return images
 
 
 def open_networks(
-    files: Mapping[int, Location], root: Callable[[str], Location | None], **options: Any
-) -> dict[int, tuple[LoadedNetwork, Images]]:
-    """Load networks with the images of their datasets, which they share; ``options`` are those of
-    `open_dataset`."""
-    networks: dict[int, tuple[LoadedNetwork, Images]] = {}
-    images: dict[tuple[Any, ...], Images] = {}
-    for i, file in files.items():
-        network = load_network(file)
-        config = network.config
-        key = config.dataset, config.long_tail, config.subset_seed
-        if key not in images:
-            folder = root(config.dataset)
-            if config.dataset in CIFAR:
-                images[key] = load_cifar(config.dataset, folder if folder is not None else ".")
-            else:
-                images[key] = open_dataset(config, folder, **options)
-        require_images(network, images[key])
-        networks[i] = network, images[key]
-    return networks
+    files: Mapping[int, Location], options: Mapping[str, Any]
+) -> dict[int, tuple[LoadedNetwork, ImageSplits]]:
+    """Load networks with their images."""
+    networks = {i: load_network(file) for i, file in files.items()}
+    return {i: (net, open_network_images(net, **options)) for i, net in networks.items()}
 
 
 def timm_network(
@@ -58,48 +61,37 @@ def timm_network(
     config = resolved(replace(config, pretrained=pretrained, weights=weights, size=size))
     options: dict[str, Any] = {"pretrained": pretrained, "weights": weights, "size": config.size}
     network = EncoderNetwork(config.architecture, **options).eval()
-    return LoadedNetwork(network, config, None, 0, None, (), {})
+    view = replace(model_settings(config.architecture), size=config.size)
+    return LoadedNetwork(network, view, config, None, 0, (), {})
 
 
-def keep_split(data: Images, split: str) -> ImageSplits:
+def keep_split(data: ImageSplits, split: str) -> ImageSplits:
     """Keep the training images and one held-out split, ``val`` or ``test``."""
-    splits = data.held_out_splits if isinstance(data, ImageSplits) else {}
-    if not isinstance(data, ImageSplits) or split not in splits:
-        got = ", ".join(splits) or "images without splits of that name"
+    splits = data.held_out_splits
+    if split not in splits:
+        got = ", ".join(splits) or "images without held-out splits"
         raise ValueError(f"expected images with the split {split}, got {got}")
     return replace(data, **{name: splits[name] if name == split else None for name in splits})
 
 
-def require_images(
-    loaded: LoadedNetwork, data: Images, balanced: bool = False, imbalance: float | None = None
-) -> None:
-    """Raise a ValueError unless the images fit the network and the training subset is known."""
-    config, dataset = loaded.config, getattr(data, "dataset", None)
-    if isinstance(data, Cifar) != (config.dataset in CIFAR) or (
-        dataset not in (None, config.dataset)
-    ):
-        got = "others" if dataset is None else f"those of {dataset}"
-        raise ValueError(f"expected images of {config.dataset}, got {got}")
+def require_images(loaded: LoadedNetwork, data: ImageSplits) -> None:
+    """Raise a ValueError unless the images have the classes of the network, if it knows any."""
+    if isinstance(loaded.network, EncoderNetwork):
+        return
     if data.num_classes != loaded.num_classes:
         rule = f"expected images of {loaded.num_classes} classes, as the network has"
-        raise ValueError(f"{rule}, got {data.num_classes} in {config.dataset}")
+        raise ValueError(f"{rule}, got {data.num_classes} in {loaded.config.dataset}")
     for c, (own, other) in enumerate(zip(loaded.class_names, data.class_names, strict=False)):
         if own != other:
             got = f"{one_line(other)!r} as class {c}"
             raise ValueError(f"expected the class {one_line(own)!r} of the network, got {got}")
-    if isinstance(data, Cifar) and not balanced and imbalance is None and loaded.imbalance is None:
-        rule = f"expected the imbalance of the training images of {config.dataset}"
-        remedy = "resultant extract takes --imbalance, or --balanced for all images"
-        raise ValueError(f"{rule}, got a checkpoint without it; {remedy}")
 
 
 def extract(
     loaded: LoadedNetwork,
-    data: Images,
+    data: ImageSplits,
     out: Location,
     *,
-    balanced: bool = False,
-    imbalance: float | None = None,
     dtype: Literal["float16", "float32"] = "float16",
     device: torch.device | str = "cpu",
     workers: int | None = None,
@@ -107,87 +99,58 @@ def extract(
 ) -> None:
     """Write the encoder and projection features of training and held-out images, in float32.
 
-    ``identities`` are positions in the dataset. In the metadata, ``imbalance`` is that of
-    ``train/*``, that of the training is in ``config``, and ``classifier`` are the accuracies of the
-    network's own. For CIFAR, ``balanced`` takes all training images, ``imbalance`` another subset.
+    ``identities`` are positions in the dataset. The metadata has the ``config`` of the network, and
+    as ``classifier`` the accuracies of its own classifier.
     """
     out, device, config = Path(out), torch.device(device), loaded.config
     require_name(out)
     require_writable_file(out)
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
-    if isinstance(loaded.network, EncoderNetwork):
-        loaded = replace(loaded, num_classes=data.num_classes, class_names=data.class_names)
-    require_images(loaded, data, balanced, imbalance)
-    trained_imbalance = imbalance if loaded.imbalance is None else loaded.imbalance
-    # Labels [N] and positions [N] of the images of a split, and the input of the network.
-    splits: dict[str, tuple[Tensor, Tensor, Views]] = {}
-    subset_imbalance: float | None = None
-    if isinstance(data, ImageSplits):
-        if balanced or imbalance is not None:
-            rule = "expected balanced and imbalance only for CIFAR"
-            raise ValueError(f"{rule}, got {config.dataset}")
-        view, counts = EvaluationView(config.size), data.counts
-        if isinstance(loaded.network, EncoderNetwork):
-            view = replace(model_settings(config.architecture), size=config.size)
-        for name, source in {"train": data.train, **data.held_out_splits}.items():
-            views = partial(source_views, source, view, config.channels, device, workers)
-            splits[name] = torch.from_numpy(source.labels), torch.arange(len(source)), views
-    else:
-        train, test = data.train_labels, torch.arange(len(data.test_labels))
-        subset_imbalance, rows = 1.0, torch.arange(len(train))
-        if not balanced:
-            subset_imbalance = loaded.imbalance if imbalance is None else imbalance
-            assert subset_imbalance is not None, "refused by require_images"
-            rows = data.members(subset_imbalance, config.subset)
-        for name, images, labels, positions in (
-            ("train", data.train_images, train, rows),
-            ("test", data.test_images, data.test_labels, test),
-        ):
-            views = partial(cifar_views, images[positions].to(device), torch.float32)
-            splits[name] = labels[positions], positions, views
-        # Shot groups follow the images of the training, even if others are extracted.
-        if trained_imbalance is not None:
-            train = train[data.members(trained_imbalance, config.subset)]
-        counts = torch.bincount(train, minlength=data.num_classes)
-    total, done, arrays = sum(len(labels) for labels, _, _ in splits.values()), 0, {}
+    require_images(loaded, data)
+    splits = {"train": data.train, **data.held_out_splits}
+    total, done, arrays = sum(map(len, splits.values())), 0, {}
     predictions: list[Tensor] = []
-    for name, (labels, identities, views) in splits.items():
-        arrays |= {f"{name}/labels": labels, f"{name}/identities": identities}
-        batches, top = views(torch.arange(len(labels))), 0
-        for chunk in network_outputs(loaded.network.to(device), batches, device):
+    network = loaded.network.to(device)
+    for name, source in splits.items():
+        arrays[f"{name}/labels"] = torch.from_numpy(source.labels)
+        arrays[f"{name}/identities"] = torch.from_numpy(source.index.copy())
+        rows, top = torch.arange(len(source)), 0
+        batches = source_views(source, loaded.view, config.channels, device, workers, rows)
+        for chunk in network_outputs(network, batches, device):
             for feature in FEATURES:
-                full, x = f"{name}/{feature}", getattr(chunk, feature)[0]
-                x = x.to("cpu", getattr(torch, dtype))
-                if not x.shape[1]:
-                    # An encoder of timm has no projection.
-                    continue
-                if full not in arrays:
-                    arrays[full] = x.new_empty(len(labels), x.shape[1])
-                arrays[full][top : top + len(x)] = x
-                # Checked now and not after hours of images: float16 may be too narrow.
-                written = TensorRows(arrays[full][: top + len(x)])
-                require_vectors(x, f"{full} as {x.dtype}", written, top)
+                x = getattr(chunk, feature).to("cpu", getattr(torch, dtype))
+                # An encoder of timm has no projection.
+                if x.shape[1]:
+                    keep_rows(arrays, f"{name}/{feature}", x, top, len(source))
             if name == data.held_out and chunk.logits is not None:
-                predictions.append(chunk.logits[0].argmax(-1).cpu())
-            top += chunk.encoder.shape[1]
+                predictions.append(chunk.logits.argmax(-1).cpu())
+            top += len(chunk.encoder)
             if progress is not None:
                 progress(done + top, total)
         done += top
     about = {
-        "num_classes": loaded.num_classes,
+        "num_classes": data.num_classes,
         "class_names": list(data.class_names),
         "dataset": config.dataset,
         "held_out": data.held_out,
         "config": asdict(config),
         "run": None if loaded.run is None else asdict(loaded.run),
         **{key: loaded.about[key] for key in ("proco", "epoch") if key in loaded.about},
-        "imbalance": subset_imbalance,
+        "imbalance": None,
         "dtype": dtype,
+        **data.about,
     }
-    if isinstance(data, Cifar):
-        about["config"]["imbalance"] = trained_imbalance
     if predictions:
-        labels, _, _ = splits[data.held_out]
-        about["classifier"] = accuracies(torch.cat(predictions), labels, counts)
+        labels = torch.from_numpy(splits[data.held_out].labels)
+        about["classifier"] = accuracies(torch.cat(predictions), labels, data.counts)
     write_store(out, arrays, about)
+
+
+def keep_rows(arrays: dict[str, Tensor], name: str, x: Tensor, top: int, total: int) -> None:
+    """Write rows of features into an array of ``total`` rows, from row ``top`` on."""
+    if name not in arrays:
+        arrays[name] = x.new_empty(total, x.shape[1])
+    arrays[name][top : top + len(x)] = x
+    # Checked now and not after hours of images: float16 may be too narrow.
+    require_vectors(x, f"{name} as {x.dtype}", TensorRows(arrays[name][: top + len(x)]), top)

@@ -2,26 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from resultant._core.device import device_of
+from resultant.images.evaluation import EvaluationView, StoredViews
 from resultant.images.longtail import long_tail_indices
-from resultant.images.opening import PUBLISHED, Location, open_images, open_published
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import ImageStore, OnImages, open_store
-from resultant.networks.timm_encoder import EvaluationView, model_settings
+from resultant.training.batches import Batches
 from resultant.training.config import RECIPE_CHANNELS, TrainConfig
-from resultant.training.evaluation import HeldOutTest
-from resultant.training.inference import StoredViews
+from resultant.training.encoder import model_settings
+from resultant.training.evaluation import HeldOutTest, predicted_classes
 from resultant.training.job import Job, Progress, Trained
-from resultant.training.loop import train
-from resultant.training.photo_batches import PhotoBatches
-from resultant.training.stack import Stack
+from resultant.training.loop import Trainer, train
 
 
 def resolved(config: TrainConfig) -> TrainConfig:
@@ -33,17 +31,11 @@ def resolved(config: TrainConfig) -> TrainConfig:
     return replace(config, **changes)
 
 
-def open_dataset(config: TrainConfig, data: Location | None = None, **options: Any) -> ImageSplits:
-    """Open the images of a configuration, with its long-tailed subset."""
-    if config.dataset in PUBLISHED:
-        splits = open_published(config.dataset, data, **options)
-    else:
-        options.pop("lists", None)
-        splits = open_images(data, **options)
-    if config.long_tail is None:
+def with_long_tail(splits: ImageSplits, imbalance: float | None, seed: int) -> ImageSplits:
+    """Return splits with a long-tailed subset of the training images, of all of them for None."""
+    if imbalance is None:
         return splits
-    labels, factor = splits.train.labels, config.long_tail
-    rows = long_tail_indices(labels, splits.num_classes, factor, config.subset_seed)
+    rows = long_tail_indices(splits.train.labels, splits.num_classes, imbalance, seed)
     return replace(splits, train=splits.train.select(rows), balanced=splits.train)
 
 
@@ -59,7 +51,7 @@ def train_images(
     residency: str = "auto",
     on_images: OnImages | None = None,
     note: Callable[[str], object] | None = None,
-) -> Trained:
+) -> Trained[Trainer]:
     """Train the one run of a job on images; return the network and the metrics.
 
     The images are decoded first, to a store on the disk that later jobs use too.
@@ -88,9 +80,9 @@ def train_images(
     device = torch.device(device)
     job = replace(job.on(device), class_names=data.class_names)
     config = job.config
-    if len(job.runs) != 1 or job.gradient_epochs:
-        rule = "expected one run and no gradient epochs for images"
-        raise ValueError(f"{rule}, got {len(job.runs)} runs and epochs {job.gradient_epochs}")
+    if len(job.runs) != 1:
+        raise ValueError(f"expected one run at a time for images, got {len(job.runs)}")
+    (run,) = job.runs
     if data.num_classes < 2:
         got = ", ".join(data.class_names)
         raise ValueError(f"expected images of two classes or more, got one class: {got}")
@@ -104,21 +96,38 @@ def train_images(
         return {source: open_store(source, *options) for source in sources}
 
     views = [contrastive_view(config.size)] * 2
-    views += [classification_view(config.size)] * config.classification_view
-    batches = PhotoBatches(
-        *(data.train, lambda: stores()[data.train], views, job.runs[0].seed, config.batch_size),
-        *(config.channels, dtype, device, residency, note),
+    views += [classification_view(config.size)] * (config.views - 2)
+    batches = Batches(
+        data.train,
+        lambda: stores()[data.train],
+        views,
+        run.seed,
+        config.batch_size,
+        config.channels,
+        dtype,
+        device,
+        residency,
+        note,
     )
     # Errors of the settings and of the weights come before the images are decoded.
-    stack = Stack(config, job.runs, batches, data.counts, device)
+    trainer = Trainer(config, run, batches, data.counts, device)
     hooks = []
     if config.objective == "joint" and (held_out := data.val or data.test) is not None:
-        options = view, config.channels, dtype, device
-        stored = cache(lambda: StoredViews(stores()[held_out], *options))
+        stored = cache(
+            lambda: StoredViews(stores()[held_out], view, config.channels, dtype, device)
+        )
+        predictions = partial(
+            predicted_classes,
+            trainer.network,
+            len(held_out),
+            lambda rows: stored()(rows),
+            device,
+            trainer.autocast,
+        )
         labels = torch.from_numpy(held_out.labels)
-        hooks.append(HeldOutTest(lambda rows: stored()(rows), labels, data.counts, job.test_every))
+        hooks.append(HeldOutTest(predictions, labels, data.counts, job.test_every, config.epochs))
     try:
-        with device_of(stack.total):
-            return train(job, [stack], hooks, on_progress, on_step)
+        with device_of(trainer.total):
+            return train(job, trainer, hooks, on_progress, on_step)
     finally:
         batches.close()

@@ -4,20 +4,46 @@ from __future__ import annotations
 
 import importlib.util
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import torch
+from torch import Tensor
 
-from resultant.training.config import STACK, Run, TrainConfig
-from resultant.training.stack import Stack
+from resultant._core.device import versions
+from resultant.training.config import Run, TrainConfig
+
+LOWER = "a lower learning_rate may help"
+
+OnStep = Callable[[float], object] | None
+
+
+class Trainee(Protocol):
+    """One run, or several that are trained together."""
+
+    device: torch.device
+
+    @property
+    def digest(self) -> str: ...
+    @property
+    def views(self) -> int: ...
+    def open(self) -> None: ...
+    def record(self, epoch: int) -> None: ...
+    def draw(self, epoch: int) -> Any: ...
+    def train_epoch(self, epoch: int, drawn: Any, on_step: OnStep) -> None: ...
+    def rows(self) -> list[dict[str, Any]]: ...
+    def tensors(self) -> dict[str, Tensor]: ...
+    def load(self, tensors: dict[str, Tensor]) -> None: ...
+
+
+T = TypeVar("T", bound=Trainee)
 
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of one configuration that are trained together.
+    """Runs of one configuration that are trained together; one run at a time on images.
 
     Attributes:
         config: Settings shared by all runs.
@@ -25,8 +51,6 @@ class Job:
         out: Folder of the checkpoint, the metrics and the networks.
         checkpoint_every: Epochs between checkpoints; slow epochs and the last are always saved.
         test_every: Epochs between tests of the classifier; the last epoch is always tested.
-        gradient_epochs: Epochs after which leading and exact gradients are compared.
-        stack: Largest number of runs in one network.
         concurrent_jobs: Other jobs sharing the device; the recorded seconds include the sharing.
         tensorboard: Write the metrics for TensorBoard too.
         class_names: Names of the classes, kept with the networks; empty for none.
@@ -35,9 +59,9 @@ class Job:
         >>> from pathlib import Path
         >>> from resultant.training.config import Run, TrainConfig
         >>> from resultant.training.job import Job
-        >>> runs = (Run("native"), Run("angular", beta=0.0))
-        >>> [run.name for run in Job(TrainConfig(), runs, Path("out")).runs]
-        ['native-seed0', 'angular-beta0-seed0']
+        >>> job = Job(TrainConfig(), (Run("angular", beta=0.0),), Path("out"))
+        >>> [run.name for run in job.runs]
+        ['angular-beta0-seed0']
     """
 
     config: TrainConfig
@@ -45,8 +69,6 @@ class Job:
     out: Path
     checkpoint_every: int = 10
     test_every: int = 1
-    gradient_epochs: tuple[int, ...] = ()
-    stack: int = STACK
     concurrent_jobs: int = 0
     tensorboard: bool = False
     class_names: tuple[str, ...] = ()
@@ -54,30 +76,28 @@ class Job:
     def __post_init__(self) -> None:
         if not self.runs:
             raise ValueError("expected one run or more, got none")
-        for name in ("checkpoint_every", "test_every", "stack"):
+        for name in ("checkpoint_every", "test_every"):
             if (got := getattr(self, name)) < 1:
                 raise ValueError(f"expected {name} >= 1, got {got}")
-        for epoch in self.gradient_epochs:
-            if not 1 <= epoch <= self.config.epochs:
-                rule = f"expected gradient epochs in [1, {self.config.epochs}]"
-                raise ValueError(f"{rule}, got {epoch}")
-        edited = [run.name for run in self.runs if run.realization != "native"]
-        if edited and self.config.contrastive != "proco":
-            rule = f"expected native runs of {self.config.contrastive}, which has no gains to edit"
-            raise ValueError(f"{rule}, got {edited[0]}")
         repeated = [n for n, times in Counter(run.name for run in self.runs).items() if times > 1]
         if repeated:
             raise ValueError(f"expected different runs, got {', '.join(sorted(repeated))} twice")
         if self.tensorboard and importlib.util.find_spec("tensorboard") is None:
             raise ValueError("expected tensorboard: pip install tensorboard")
-        # Runs of one seed read the same images and must be neighbours in a stack.
-        object.__setattr__(self, "runs", tuple(sorted(self.runs, key=lambda run: run.seed)))
 
-    def on(self, device: torch.device) -> Job:
+    def on(self, device: torch.device) -> Self:
         """Return the job for a device: in float32 on all devices but GPUs."""
         if device.type == "cuda":
             return self
         return replace(self, config=replace(self.config, precision="float32"))
+
+    def identity(self) -> dict[str, Any]:
+        """Return what a checkpoint of this job has, and one of another job has otherwise."""
+        return {"config": asdict(self.config), "runs": [asdict(run) for run in self.runs]}
+
+    def logged_at(self) -> dict[str, tuple[int, ...]]:
+        """Return the epochs after which metrics beyond those of every epoch are logged, by name."""
+        return {}
 
 
 @dataclass
@@ -106,18 +126,31 @@ class Progress:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class Trained(Generic[T]):
     """A finished job."""
 
     job: Job
-    stacks: list[Stack]
+    trainee: T
     metrics: dict[str, dict[str, Any]]  # of the last epoch by name of the run
     seconds: float  # of all epochs
     earlier: float  # seconds of the earlier calls that this one continued
     concurrent_jobs: int  # most jobs that shared the device with any of these calls
 
-    def networks(self) -> Iterator[tuple[Run, Stack, int]]:
-        """Yield every run with its stack and its index in the stack."""
-        for stack in self.stacks:
-            for index, run in enumerate(stack.runs):
-                yield run, stack, index
+    def records(self, train_images: int) -> list[dict[str, Any]]:
+        """Return one record per run: its settings, its time and its last epoch."""
+        return [
+            {
+                "run": run.name,
+                **asdict(run),
+                "config": asdict(self.job.config),
+                "train_images": train_images,
+                "images": self.trainee.digest,
+                "versions": versions(self.trainee.device),
+                "job_runs": len(self.job.runs),
+                "job_seconds": self.seconds,
+                # Existing records have this name.
+                "beside": self.concurrent_jobs,
+                "last": self.metrics.get(run.name, {}),
+            }
+            for run in self.job.runs
+        ]

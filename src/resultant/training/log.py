@@ -71,12 +71,12 @@ class MetricsLog:
         self.last |= {values["run"]: values for values in kept}
         files.write_text(self.path, "".join(json.dumps(values) + "\n" for values in kept))
         # Values of epochs that are already trained cannot be computed any more.
-        past = [epoch for epoch in job.gradient_epochs if epoch <= first]
-        ended = [first] if first == job.config.epochs else []
-        for name, epochs, remedy in (
-            ("gradient_error", past, "request later epochs"),
-            ("loss", ended, "restore the file"),
-        ):
+        ended = (first,) if first == job.config.epochs else ()
+        wanted: dict[str, tuple[tuple[int, ...], str]] = {"loss": (ended, "restore the file")}
+        for name, epochs in job.logged_at().items():
+            past = tuple(epoch for epoch in epochs if epoch <= first)
+            wanted[name] = past, "request later epochs"
+        for name, (epochs, remedy) in wanted.items():
             logged = {(row["run"], row["epoch"]) for row in kept if name in row}
             lacking = [e for e in epochs if any((run.name, e) not in logged for run in job.runs)]
             if lacking:

@@ -13,8 +13,11 @@ from resultant._core import memory, validation
 from resultant._core.arrays import require_labels, shape_of
 from resultant._core.validation import COMPUTE_DTYPE, DivergedError
 from resultant.classes.groups import group_masks
-from resultant.training.config import CHOICES, CIFAR, ProbeConfig
+from resultant.training.config import ProbeConfig
 from resultant.training.precision import full_precision
+
+# Datasets whose encoder features have length one in the paper's main comparison.
+UNIT_ENCODERS = ("images", "imagenet-lt", "inaturalist18", "places-lt", "tiny-imagenet-lt")
 
 OnEpoch = Callable[[int, int], object] | None
 
@@ -63,7 +66,7 @@ def _listed(a: Tensor) -> list[float | None]:
 
 def main_encoder(dataset: object) -> Literal["raw", "unit"]:
     """Return the form of encoder features in the paper's main comparison."""
-    return "unit" if dataset in CHOICES["dataset"] and dataset not in CIFAR else "raw"
+    return "unit" if dataset in UNIT_ENCODERS else "raw"
 
 
 def linear_probes(

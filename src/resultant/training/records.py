@@ -1,134 +1,52 @@
-"""Records of training runs: one JSON object per line and run."""
+"""Records of training runs, one JSON object per line and run, and checks of JSON values."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from resultant._core.files import parse_json, read_bytes, write_text
-from resultant.training.config import WITHOUT_BETA, Run, TrainConfig
+from resultant.training.config import TrainConfig
 
-# Settings that change the training by rounding only.
-IGNORED = ("precision", "fuse")
+Record = dict[str, Any]
 
 DEFAULTS = vars(TrainConfig())
-
-# Types of the entries that are used without a further check.
-KINDS = {
-    **dict.fromkeys(("job_runs", "train_images", "beside"), int),
-    **dict.fromkeys(("job_seconds", "last.loss"), float),
-    **dict.fromkeys(("config", "versions", "last", "probes", "frozen", "analysis"), dict),
-    "trajectory": dict,
-    "trajectory.epoch": list,
-}
 
 # Names of types in messages.
 NOUNS = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
 NOUNS |= {float: "a number", bool: "true or false"}
 
-# Keys that hold accuracies, at any depth of a record, and the one entry of theirs that is none.
-ACCURACIES = ("accuracy", "best_accuracy", "probes", "frozen", "grid")
-CHOSEN_RATE = "learning_rate"
 
-Record = dict[str, Any]
-
-
-def identity(config: TrainConfig | Mapping[str, Any], realization: str, beta: float) -> str:
-    """Return a text that is the same for all seeds of a configuration, realization and beta."""
-    values = vars(config) if isinstance(config, TrainConfig) else config
-    settings = {name: values.get(name, default) for name, default in DEFAULTS.items()}
-    # An imbalance of 100 equals one of 100.0.
-    settings = {name: float(a) if type(a) is int else a for name, a in settings.items()}
-    for name in IGNORED:
-        del settings[name]
-    if realization in WITHOUT_BETA:
-        settings["family"], beta = "linear", 0.0
-    if settings["schedule"] == "cosine":
-        del settings["milestones"]
-    if settings["classifier_prior"] == settings["prior"]:
-        settings["classifier_prior"] = None
-    if settings["objective"] != "joint":
-        settings["classifier_prior"], settings["alpha"] = None, None
-    return json.dumps([settings, realization, float(beta)], sort_keys=True)
+def run_of(record: Record) -> Hashable:
+    """Return a key that only records of the same run with the same settings share."""
+    settings = {name: record["config"].get(name, default) for name, default in DEFAULTS.items()}
+    # It changes the training by rounding only.
+    del settings["precision"]
+    return record["run"], json.dumps(settings, sort_keys=True)
 
 
-def of_record(record: Mapping[str, Any]) -> str:
-    """Return the `identity` of a record."""
-    return identity(record["config"], record["realization"], record["beta"])
-
-
-def run_of(record: Mapping[str, Any]) -> tuple[str, int]:
-    """Return a key that only records of the same run share."""
-    return of_record(record), record["seed"]
-
-
-def read_folder(folder: Path) -> list[Record]:
-    """Read the records of all ``*.jsonl`` of a folder; a missing folder has none."""
-    return [r for path in sorted(folder.glob("*.jsonl")) for r in read_lines(path)]
-
-
-def read_lines(path: Path) -> list[Record]:
-    """Read the records of a file; a missing file has none."""
+def read_lines(path: Path, key: Callable[[Record], Hashable] = run_of) -> list[Record]:
+    """Read the records of a file, each with a run by ``key``; a missing file has none."""
     records = []
     lines = read_bytes(path).splitlines() if path.exists() else []
     for number, line in enumerate(lines, start=1):
-        where = f"at {path}:{number}"
         try:
             record = parse_json(line)
-            run_of(record)
+            hash(key(record))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            raise ValueError(f"expected a record {where}, got {str(line[:80])[2:-1]!r}") from None
-        require_values(record, where)
+            where, got = f"at {path}:{number}", str(line[:80])[2:-1]
+            raise ValueError(f"expected a record {where}, got {got!r}") from None
         records.append(record)
     return records
 
 
-def require_values(record: Record, where: str) -> None:
-    """Raise a ValueError unless types and run are valid and all accuracies are in [0, 1]."""
-    require_types(record, KINDS, where)
-    try:
-        Run(record["realization"], record["beta"], record["seed"])
-    except ValueError as error:
-        raise ValueError(f"{error} {where}") from None
-    _require_fractions(record, where)
-
-
-def _require_fractions(part: Record, where: str, path: str = "", inside: bool = False) -> None:
-    for name, value in part.items():
-        accuracy = inside or name in ACCURACIES
-        if isinstance(value, dict):
-            _require_fractions(value, where, f"{path}{name}.", accuracy)
-            continue
-        # None is unknown; neither NaN nor True is valid.
-        valid = value is None or (type(value) in (int, float) and 0 <= value <= 1)
-        if accuracy and name != CHOSEN_RATE and not valid:
-            raise ValueError(f"expected {path}{name} in [0, 1] {where}, got {value!r}")
-
-
-def same_training(a: Record, b: Record) -> bool:
-    """Return True if two records of a run are of the same training, by its seconds."""
-    return a == b or ("job_seconds" in a and a["job_seconds"] == b.get("job_seconds"))
-
-
-def merged_probes(old: Record, new: Record) -> dict[str, dict[str, Any]]:
-    """Merge the probes of two records by pool and space; the new record replaces the old one."""
-    a, b = (record.get("probes", {}) for record in (old, new))
-    return {pool: {**a.get(pool, {}), **b.get(pool, {})} for pool in {**a, **b}}
-
-
-def append(path: Path, records: Sequence[Record]) -> None:
-    """Add records to a file, which is complete at any time; a new record of the same run replaces
-    an old one, and of the same training keeps what it lacks of it."""
-    lines = {run_of(r): r for r in records}
-    kept = []
-    for old in read_lines(path):
-        new = lines.get(run := run_of(old))
-        if new is None:
-            kept.append(old)
-        elif same_training(new, old):
-            probes = merged_probes(old, new)
-            lines[run] = {**old, **new, **({"probes": probes} if probes else {})}
-    write_text(path, "".join(json.dumps(r) + "\n" for r in [*kept, *lines.values()]))
+def append(
+    path: Path, records: Sequence[Record], key: Callable[[Record], Hashable] = run_of
+) -> None:
+    """Add records to a file, which is complete at any time; they replace those of their runs."""
+    new = {key(record): record for record in records}
+    kept = [record for record in read_lines(path, key) if key(record) not in new]
+    write_text(path, "".join(json.dumps(record) + "\n" for record in [*kept, *new.values()]))
 
 
 def require_types(values: object, kinds: Mapping[str, type], where: str) -> None:

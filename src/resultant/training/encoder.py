@@ -1,0 +1,176 @@
+"""Image encoders of timm with a projector and a cosine classifier, and their weights from a file:
+safetensors, or a .pth that holds only tensors."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from resultant._core.tensor_files import load_tensors, load_torch
+from resultant._core.text import listed, one_line
+from resultant.features.rows import reading
+from resultant.images.evaluation import EvaluationView
+from resultant.images.vision import vision_module
+from resultant.training.config import TrainConfig
+
+# Scale of the cosine classifier, a constant of the code of ProCo's authors.
+SCALE = 30.0
+
+# Entries under which training programs store the weights.
+WRAPPERS = ("state_dict", "state_dict_ema", "model", "model_ema", "teacher", "encoder")
+# Prefixes of the names of weights inside larger networks.
+PREFIXES = ("", "module.", "encoder.", "backbone.", "model.", "module.encoder.", "module.backbone.")
+
+
+class Outputs(NamedTuple):
+    """Encoder features [N, d], unit projections [N, p] and logits [N, C] of images; projections of
+    an encoder alone have width 0, and logits may be None."""
+
+    encoder: Tensor
+    projection: Tensor
+    logits: Tensor | None
+
+
+def model_settings(architecture: str) -> EvaluationView:
+    """Return the images that a timm model expects, by its own configuration."""
+    configuration = _known(architecture).get_pretrained_cfg(architecture)
+    resolve = vision_module("timm.data").resolve_data_config
+    settings = resolve(pretrained_cfg=configuration.to_dict())
+    names = ("crop_pct", "crop_mode", "interpolation", "mean", "std")
+    return EvaluationView(settings["input_size"][-1], *(settings[name] for name in names))
+
+
+def timm_encoder(
+    architecture: str, *, pretrained: bool = False, weights: str | None = None, size: int = 0
+) -> nn.Module:
+    """Build a timm encoder, images [N, 3, S, S] to features [N, d]; size 0 is the model's own."""
+    timm = _known(architecture)
+    configuration, options = timm.get_pretrained_cfg(architecture), {"num_classes": 0}
+    if configuration.fixed_input_size and size not in (0, configuration.input_size[-1]):
+        # Transformers have a position per patch; timm resizes pretrained positions.
+        options["img_size"] = size
+    try:
+        encoder = timm.create_model(architecture, pretrained=pretrained, **options)
+    except Exception as error:
+        # The hub, the web and the cache each have their own errors.
+        if not pretrained:
+            raise
+        rule = f"expected the pretrained weights of {architecture}, fetched by timm"
+        remedy = "without a network, --weights takes a file"
+        raise ValueError(f"{rule}, got: {one_line(error)[:200]}; {remedy}") from None
+    if weights is not None:
+        load_encoder(encoder, weights, architecture, configuration.classifier or "")
+    return encoder
+
+
+def _known(architecture: str) -> Any:
+    timm = vision_module("timm")
+    if not timm.is_model(architecture) or timm.get_pretrained_cfg(architecture) is None:
+        rule = "expected an architecture of timm, such as resnet50"
+        raise ValueError(f"{rule}, got {architecture!r}")
+    return timm
+
+
+class CosineClassifier(nn.Module):
+    """Logits ``30 cos(w_c, x)`` without bias: x [N, i] to [N, C]."""
+
+    def __init__(self, i: int, num_classes: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(F.normalize(torch.empty(num_classes, i).uniform_(-1, 1), dim=-1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return SCALE * F.linear(F.normalize(x, dim=-1), F.normalize(self.weight, dim=-1))
+
+
+class ImageNetwork(nn.Module):
+    """A timm encoder with a projector d -> d -> p to the unit sphere and an optional classifier."""
+
+    def __init__(
+        self, architecture: str, dim: int, classes: int | None = None, seed: int = 0, **options: Any
+    ) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            # Not torch.manual_seed, which would seed the devices too.
+            torch.default_generator.manual_seed(seed)
+            self.encoder: Any = timm_encoder(architecture, **options)
+            d = int(getattr(self.encoder, "head_hidden_size", None) or self.encoder.num_features)
+            self.projector = nn.Sequential(
+                nn.Linear(d, d), nn.BatchNorm1d(d), nn.ReLU(), nn.Linear(d, dim)
+            )
+            self.classifier = None if classes is None else CosineClassifier(d, classes)
+
+    def forward(self, x: Tensor) -> Outputs:
+        encoder = self.encoder(x).float()
+        with torch.autocast(x.device.type, enabled=False):
+            projection = F.normalize(self.projector(encoder), dim=-1)
+            logits = None if self.classifier is None else self.classifier(encoder)
+        return Outputs(encoder, projection, logits)
+
+
+class EncoderNetwork(nn.Module):
+    """A timm encoder without a head: outputs as of `ImageNetwork`, with a projection of width 0."""
+
+    def __init__(self, architecture: str, **options: Any) -> None:
+        super().__init__()
+        self.encoder = timm_encoder(architecture, **options)
+
+    def forward(self, x: Tensor) -> Outputs:
+        encoder = self.encoder(x).float()
+        return Outputs(encoder, encoder[:, :0], None)
+
+
+def build(
+    config: TrainConfig, seed: int, num_classes: int | None, *, initial_weights: bool = False
+) -> ImageNetwork:
+    """Build the network of a configuration, with a classifier if ``num_classes`` is not None."""
+    options: dict[str, Any] = {"size": config.size}
+    if initial_weights:
+        options |= {"pretrained": config.pretrained, "weights": config.weights}
+    network = ImageNetwork(config.architecture, config.dim, num_classes, seed, **options)
+    # The layout of the images, so that no convolution transposes its weights.
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def load_encoder(encoder: nn.Module, path: str, architecture: str, classifier: str = "") -> None:
+    """Load the weights of a file into an encoder."""
+    tensors, expected = read_weights(path), encoder.state_dict()
+    # BatchNorm works without the number of its batches, which older files lack.
+    needed = {name for name in expected if not name.endswith("num_batches_tracked")}
+    prefix = max(PREFIXES, key=lambda p: sum(p + name in tensors for name in needed))
+    missing = sorted(name for name in needed if prefix + name not in tensors)
+    rule = f"expected the weights of {architecture} in {path}"
+    if missing:
+        raise ValueError(f"{rule}, got none for {prefix}{listed(missing, 1)}")
+    heads = tuple(f"{prefix}{name}." for name in ("fc", "head", "classifier", classifier) if name)
+    for name, a in tensors.items():
+        own = name.startswith(prefix) and not name.startswith(heads)
+        # A deeper network has all these weights, and more; tables of indices may be stored or not.
+        stored = name.removeprefix(prefix) in expected or "attn_mask" in name
+        if own and not stored and a.is_floating_point():
+            raise ValueError(f"{rule}, got {name} of another network")
+    chosen = {name: tensors[prefix + name] for name in expected if prefix + name in tensors}
+    for name, value in chosen.items():
+        if value.shape != expected[name].shape:
+            got = f"{tuple(value.shape)}, expected {tuple(expected[name].shape)}"
+            raise ValueError(f"{rule}, got {prefix}{name} of shape {got}")
+        if not value.isfinite().all():
+            raise ValueError(f"{rule}, got {prefix}{name} with values that are not finite")
+    encoder.load_state_dict(chosen, strict=False)
+
+
+def read_weights(path: str) -> dict[str, Tensor]:
+    """Read the tensors of a file by name; pickled objects are refused."""
+    file = Path(path)
+    if not file.exists():
+        raise ValueError(f"expected a file of weights, got nothing at {file}")
+    with reading(file, "a file of tensors by name alone"):
+        content = load_tensors(file)[0] if file.suffix == ".safetensors" else load_torch(file)
+        parts = [content.get(name) for name in WRAPPERS] if isinstance(content, dict) else []
+        for part in (*parts, content):
+            tensors = part.items() if isinstance(part, dict) else ()
+            found = {str(name): a for name, a in tensors if isinstance(a, Tensor)}
+            if found:
+                return found
+        raise ValueError(type(content).__name__)

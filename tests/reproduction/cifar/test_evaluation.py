@@ -1,0 +1,96 @@
+"""Records of trained CIFAR runs, and frozen rules counted by hand."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from frozen_data import fitted, rows, scores
+from resultant.classes.rule import REALIZATIONS
+from resultant.features.store import FeatureStore
+from resultant.images.longtail import long_tail_indices
+from resultant.training.checkpoints import load_network
+from resultant.training.config import ProbeConfig, Run
+from resultant.training.extract import extract
+from resultant.training.probe import linear_probes
+from resultant_reproduction.cifar.evaluation import cifar_features, outputs
+from resultant_reproduction.cifar.job import CifarJob
+from resultant_reproduction.cifar.train import train_cifar
+from resultant_reproduction.recipes.evaluation import evaluate, frozen_accuracy, frozen_predictions
+from tiny_cifar import config as tiny_config, tiny_cifar
+
+# Many test images, so that the rules can differ.
+DATA = tiny_cifar(each=6, test=20, size=8)
+PROBES = ProbeConfig(epochs=3, batch_size=8)
+RUNS = (Run("native", seed=0), Run("angular", 0.0, 0), Run("native", seed=1))
+
+
+@pytest.mark.slow
+def test_probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes fitted at once equal probes of each run and space alone, on the subset of a seed."""
+    # Two steps then give the norms their moments, and the features some spread.
+    monkeypatch.setattr("resultant_reproduction.cifar.norm.MOMENTUM", 0.7)
+    trained = train_cifar(CifarJob(tiny_config(epochs=1, subset=5), RUNS, tmp_path, stack=2), DATA)
+    usual, members = (long_tail_indices(DATA.train_labels, 4, 3.0, seed) for seed in (0, 5))
+    assert not torch.equal(usual, members)
+    counts = torch.bincount(DATA.train_labels[members])
+    records = evaluate(trained, cifar_features(trained, DATA), 4, probes=PROBES)
+    for record, (_, stack, run) in zip(records, trained.trainee.networks(), strict=True):
+        assert record["config"]["subset"] == 5 and record["train_images"] == len(members)
+        train, test = (
+            outputs(stack.network, images, torch.float32)
+            for images in (DATA.train_images, DATA.test_images)
+        )
+        for pool, index in (("long_tail", members), ("balanced", slice(None))):
+            for space in ("encoder", "projection"):
+                x, queries = (getattr(a, space)[run][None] for a in (train, test))
+                labels = DATA.train_labels[index], queries, DATA.test_labels
+                alone = linear_probes(x[:, index], *labels, 4, PROBES, counts=counts).to_dict()
+                groups = alone["groups"]
+                assert isinstance(groups, dict) and isinstance(alone["accuracy"], list)
+                assert record["probes"][pool][space] == {
+                    "accuracy": alone["accuracy"][0],
+                    **{name: a[0] for name, a in groups.items() if a[0] is not None},
+                }
+    assert len({json.dumps(record["probes"]) for record in records}) > 1
+    network = load_network(tmp_path / "native-seed0.safetensors")
+    extract(network, DATA.splits(members, {}), tmp_path / "x.safetensors")
+    assert torch.equal(FeatureStore.open(tmp_path / "x.safetensors")["train/identities"], members)
+
+
+def naive_scores(x: Tensor, y: Tensor, queries: Tensor, estimator: str, rule: str) -> np.ndarray:
+    """Fit a vMF distribution per class, and score queries at beta = 0 by definition."""
+    v, p = rows(x), x.shape[1]
+    mu, kappa = map(np.array, zip(*(fitted(v[y == c]) for c in range(4)), strict=True))
+    if estimator == "proco":
+        R = np.array([np.linalg.norm(v[y == c].mean(0)) for c in range(4)])
+        kappa = p * R / (1 - R**2)
+    assert kappa.max() < 1e5
+    state = SimpleNamespace(mu=torch.tensor(mu), kappa=torch.tensor(kappa))
+    space: Any = SimpleNamespace(state=state, dim=p, tau=0.1, counts=torch.ones(4))
+    return scores(space, rule, 0.0, 0.0, queries)
+
+
+def test_frozen_rules_differ() -> None:
+    """Classes of unequal spread, on which the rules disagree."""
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(4, 16, generator=generator)
+    spread = torch.tensor([0.3, 0.8, 1.5, 3.0])
+    y = torch.arange(80) % 4
+    noise = torch.randn(2, 80, 16, generator=generator) * spread[y][:, None]
+    x, queries = centres[y] + noise
+    decided = frozen_predictions(x, y, queries, 4)
+    for estimator, accuracies in frozen_accuracy(decided, y).items():
+        for rule in REALIZATIONS:
+            q, guesses = naive_scores(x, y, queries, estimator, rule), decided[estimator][rule]
+            second, best = np.sort(q, axis=1)[:, -2:].T
+            # At most one query is undecided in float32.
+            sure = best - second >= 1e-6 * abs(best)
+            assert sure.sum() >= 79 and (q.argmax(1) == guesses.numpy())[sure].all()
+            assert accuracies[rule] == float((guesses == y).double().mean())
+        assert len(set(accuracies.values())) >= 3

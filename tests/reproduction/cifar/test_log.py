@@ -1,0 +1,163 @@
+"""The metrics of a job, against SciPy's Bessel functions; damaged files of metrics."""
+
+import shutil
+import sys
+from pathlib import Path
+from unittest.mock import MagicMock, call
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import ive
+from torch import Tensor
+
+from frozen_data import score
+from resultant.classes.rule import REALIZATIONS
+from resultant.classes.statistics import ClassState
+from resultant.images.longtail import long_tail_indices
+from resultant.training.config import Run
+from resultant.training.log import gain_metrics, read_metrics
+from resultant_reproduction.cifar.evaluation import outputs
+from resultant_reproduction.cifar.job import CifarJob
+from resultant_reproduction.cifar.network import StackedResNet32
+from resultant_reproduction.cifar.train import train_cifar
+from tiny_cifar import DATA, TWO, config, metrics, stop_after
+
+
+def leading_gradient_error(
+    z: Tensor, y: Tensor, mu: np.ndarray, kappa: np.ndarray, prior: np.ndarray, at_zero: bool
+) -> float:
+    """Error of the leading gradients of native scores, on the tangent space, in percent."""
+    x, p, tau = z.numpy(), z.shape[1], 0.1
+    rho, nu = x @ mu.T, p / 2 - 1
+    tilted = np.sqrt(kappa**2 + 1 / tau**2 + 2 * kappa * rho / tau)
+    slope = ive(p / 2, tilted) / ive(nu, tilted) * kappa / (tau * tilted)
+    gain = np.broadcast_to(ive(p / 2, kappa) / ive(nu, kappa) / tau, rho.shape)
+    gradients = []
+    linear = gain * rho + (score(0.0, kappa, tau, p) if at_zero else 0.0)
+    for q, dq in ((score(rho, kappa, tau, p), slope), (linear, gain)):
+        share = np.exp(q + prior)
+        residual = share / share.sum(1, keepdims=True) - np.eye(len(mu))[y.numpy()]
+        G = (residual * dq) @ mu
+        gradients.append(G - (G * x).sum(1, keepdims=True) * x)
+    exact, leading = gradients
+    return 100 * float(np.linalg.norm(exact - leading) / np.linalg.norm(exact))
+
+
+@pytest.mark.slow
+def test_metrics_against_scipy(tmp_path: Path) -> None:
+    runs = tuple(Run(realization, 0.0) for realization in REALIZATIONS)
+    runs += (Run("temperature", 0.5), Run("angular", 2.0))
+    job = CifarJob(config(epochs=2), runs, tmp_path, gradient_epochs=(2,), stack=4)
+    trained = train_cifar(job, DATA)
+    assert [len(stack.runs) for stack in trained.trainee.stacks] == [4, 3]
+    rows = metrics(tmp_path)
+    assert ["gradient_error" in row for row in rows] == [False] * 7 + [True] * 7
+    assert not any("accuracy" in row for row in rows)
+    p, tau = 8, 0.1
+    members = long_tail_indices(DATA.train_labels, 4, 3.0)
+    images, y = DATA.train_images[members], DATA.train_labels[members]
+    assert len(images) == 14
+    for run, stack, index in trained.trainee.networks():
+        row = trained.metrics[run.name]
+        assert row == next(r for r in rows if r["epoch"] == 2 and r["run"] == run.name)
+        sums = stack.proco.bank.sums()[index].numpy()
+        mean = sums[:, :-1] / sums[:, -1:]
+        R = np.linalg.norm(mean, axis=1)
+        kappa = np.minimum(p * R / (1 - R**2), 1e5)
+        g = ive(p / 2, kappa) / ive(p / 2 - 1, kappa) / tau
+        target = g.mean() + run.beta * (g - g.mean())
+        applied = {"native": g, "cosine": np.full(4, g.mean())}.get(run.realization, target)
+        drift = np.zeros(4)
+        if run.realization == "temperature":
+            drift = score(0.0, kappa, g * tau / target, p) - score(0.0, kappa, tau, p)
+            assert np.abs(drift).mean() > 1e-3
+        elif run.realization == "cosine":
+            drift = score(0.0, kappa, tau, p)
+        expected = {
+            "gain_mean": g.mean(),
+            "gain_sd": g.std(ddof=1),
+            "applied_gain_sd": applied.std(ddof=1),
+            "kappa_min": kappa.min(),
+            "kappa_max": kappa.max(),
+            "intercept_drift": np.abs(drift).mean(),
+        }
+        logged = {name: row[name] for name in expected}
+        assert logged == pytest.approx(expected, rel=1e-9, abs=1e-10), run.name
+        if run.realization in ("native", "angular"):
+            assert row["intercept_drift"] == 0
+        if run.realization == "native":
+            assert isinstance(stack.network, StackedResNet32)
+            z = outputs(stack.network, images, torch.float32).projection[index].double()
+            prior = np.log(np.bincount(y) / 14)
+            for name, at_zero in (("", True), ("_without_intercept", False)):
+                error = leading_gradient_error(z, y, mean / R[:, None], kappa, prior, at_zero)
+                assert row[f"gradient_error{name}"] == pytest.approx(error, rel=1e-5)
+
+
+def test_target_gain_without_temperature(tmp_path: Path) -> None:
+    """A target gain <= 0 has no temperature; the error names the classes."""
+    job = CifarJob(config(), (Run("temperature", 30.0),), tmp_path)
+    with pytest.raises(ValueError, match=r"target gains > 0 .*class \d \(-"):
+        train_cifar(job, DATA)
+    mu = torch.eye(8, dtype=torch.float64)[:3]
+    state = ClassState(mu, torch.tensor([0.1, 50.0, 60.0]).double(), torch.tensor([1, 2, 3]))
+    with pytest.raises(ValueError, match=r"beta = 1\.5.* 1 of 3 not: class 0 \(-"):
+        gain_metrics(config(), Run("temperature", 1.5), state)
+    assert gain_metrics(config(), Run("angular", 1.5), state)["intercept_drift"] == 0
+
+
+@pytest.mark.slow
+def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = MagicMock()
+    monkeypatch.setitem(sys.modules, "tensorboard", MagicMock(__spec__=object()))
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", MagicMock(SummaryWriter=board))
+    job = CifarJob(config(epochs=2), TWO, tmp_path, checkpoint_every=1, tensorboard=True)
+    with pytest.raises(KeyboardInterrupt):
+        train_cifar(job, DATA, on_progress=stop_after(1))
+    train_cifar(job, DATA)
+    # Values after the checkpoint are removed.
+    assert board.call_args_list == [call(tmp_path, purge_step=1), call(tmp_path, purge_step=2)]
+    expected = [
+        call(f"{name}/{row['run']}", value, row["epoch"])
+        for row in metrics(tmp_path)
+        for name, value in row.items()
+        if isinstance(value, float)
+    ]
+    assert board().add_scalar.call_args_list == expected and len(expected) > 20
+
+
+LINE = b'{"run": "native-seed0", "epoch": 1, "loss": 2.0}\n'
+
+
+def test_damaged_metrics_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(LINE + LINE[:20])
+    # A part of the last line is left out.
+    assert len(read_metrics(path)) == 1
+    for content, line in (
+        (bytes(range(128, 256)), 1),
+        (LINE.replace(b"1,", b"1") + LINE, 1),
+        (LINE + LINE + b"\0" * 40, 3),
+        (b"1\n" + LINE, 1),
+    ):
+        path.write_bytes(content)
+        rule = f"expected the metrics of a run and epoch, a JSON object, at .*metrics.jsonl:{line}"
+        with pytest.raises(ValueError, match=rule + ", got.*; restore the file, or start again in"):
+            read_metrics(path)
+
+
+def test_a_finished_job_without_its_metrics(finished: Path, tmp_path: Path) -> None:
+    """Nothing else says how the job ended."""
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    job, path = CifarJob(config(epochs=1), TWO, tmp_path), tmp_path / "metrics.jsonl"
+    whole = path.read_text()
+    path.unlink()
+    for lines in ("", whole.splitlines(keepends=True)[0]):
+        if lines:
+            path.write_text(lines)
+        message = "expected loss of all runs after epoch 1 in .*metrics.jsonl.*; restore the file"
+        with pytest.raises(ValueError, match=message):
+            train_cifar(job, DATA)
+    path.write_text(whole)
+    assert set(train_cifar(job, DATA).metrics) == {run.name for run in TWO}
