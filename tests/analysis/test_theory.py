@@ -14,7 +14,6 @@ import frozen_data
 from frozen_data import COUNTS, TAU, C, P, features, ratio, rows, score, scores
 from resultant import analysis
 from resultant.analysis import FrozenSpace, gain_distribution, intercept_drift
-from resultant.analysis.metrics import paired_gain, rank_correlation
 from resultant.analysis.theory import choose_pairs
 from resultant.decisions.margins import select_pairs
 from resultant.vmf.estimators import concentration, mean_resultant
@@ -91,27 +90,6 @@ def test_agreement_against_definition(small: FrozenSpace) -> None:
     nearest = np.round((len(margin) - 1) * np.arange(101) / 100).astype(int)
     for ours, values in ((result.margin_quantiles, margin), (result.residual_quantiles, D)):
         np.testing.assert_allclose(ours.numpy(), np.sort(values)[nearest], rtol=1e-9)
-
-
-def test_paired_gain_and_ranks_against_definition() -> None:
-    before = torch.tensor([True] * 60 + [False] * 40)
-    after = torch.tensor([True] * 55 + [False] * 5 + [True] * 14 + [False] * 26)
-    result = paired_gain(before, after)
-    assert result.gain == pytest.approx(0.09)
-    deviation = (after.double() - before.double()).std(correction=0) / 10
-    assert result.high - result.gain == pytest.approx(1.959964 * float(deviation), rel=1e-6)
-    tail = sum(math.comb(19, k) for k in range(6)) / 2**19
-    assert result.p_value == pytest.approx(2 * tail)
-    assert paired_gain(before, before).p_value == 1.0
-
-    # Intervals are cut to possible differences: sixteen of eighteen queries better, none worse.
-    wrong, right = torch.zeros(18, dtype=torch.bool), torch.arange(18) < 16
-    result, turned = paired_gain(wrong, right), paired_gain(right, wrong)
-    assert (result.gain, result.high) == (pytest.approx(16 / 18), 1.0)
-    assert (turned.gain, turned.low, turned.high) == (-result.gain, -1.0, -result.low)
-    # All 24 orders of four values have p of 2/24 or more: they say nothing.
-    assert rank_correlation(torch.arange(4.0), torch.arange(4.0)) is None
-    assert rank_correlation(torch.arange(5.0), torch.arange(5.0)) == pytest.approx(1)
 
 
 def arc_root(theta: float, own: Any, other: Any) -> tuple[int, float]:

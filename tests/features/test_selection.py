@@ -37,7 +37,10 @@ def test_an_array_with_the_split_of_each_row(tmp_path: Path) -> None:
     arrays |= {"class_names": NAMES, "scale": np.float32(3), "when": np.zeros(N, "M8[s]")}
     path, result = tmp_path / "a.npz", opened(tmp_path, **arrays)
     assert result.splits == ("test", "train")
-    assert sorted(result.left_out) == ["paths", "scale", "when"]
+    assert sorted(result.left_out) == ["scale", "when"]
+    held = result.origins["test"]
+    assert held.columns["paths"][torch.arange(3)] == paths[HELD][:3].tolist()
+    assert held.row.tolist() == HELD.nonzero()[0].tolist()
     for split, rows in (("train", ~HELD), ("test", HELD)):
         assert (result[f"{split}/X"].numpy() == X[rows]).all()
         assert (result[f"{split}/labels"].numpy() == ORDER[Y[rows]]).all()
@@ -68,7 +71,7 @@ OTHERS = {
 def test_other_arrays_are_left_out(tmp_path: Path) -> None:
     result = opened(tmp_path, features=X, labels=Y, **OTHERS)
     assert set(result) == {"train/features", "train/labels"}
-    assert sorted(result.left_out) == sorted(OTHERS)
+    assert sorted([*result.left_out, "paths"]) == sorted(OTHERS)
     assert any("Not read: boxes, index, maps" in note for note in prepare(result).notes)
     boxes = FeatureStore.open(tmp_path / "a.npz", features="boxes")
     assert boxes.features == ("train/boxes",)
@@ -243,7 +246,7 @@ UNFIT: list[tuple[dict[str, np.ndarray], bool, str]] = [
     ({**TRAIN, "X_test": Z[:, :4], "y_test": T}, False, "of dimension 6, as in train/X, got 4"),
     ({"X": X, "y": ONE}, False, "two classes or more .* got 1 class, 0 of a single row"),
     ({"X": X[:5], "y": Y[:5]}, False, "two rows or more in .* got 5 classes, 5 of a single row"),
-    ({"X": X, "kind": Y}, False, "train/labels in .* got train/X, kind; name them with --labels"),
+    ({"X": X, "kind": Y}, False, "got neither; add --labels kind "),
     ({**TRAIN, "y_test": T}, False, "expected features of test in"),
     ({"X": X, "y": Y, "class_names": NAMES[:3]}, False, "a list of 5 names or more, got 3$"),
     ({"X": X[Y != 3], "y": Y[Y != 3], "X_test": Z[T == 3], "y_test": T[T == 3]}, True,

@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy.stats import binom, norm, t, ttest_1samp, ttest_ind
 
-from resultant.analysis.metrics import paired_gain
+from resultant_reproduction.frozen.paired import paired_gain
 from resultant_reproduction.cells.cells import load
 from resultant_reproduction.cells.statistics import (
     VERDICTS,

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from resultant.analysis import FrozenSpace
-from resultant.analysis.metrics import NORMAL, paired_gain, rank_correlation, rank_in_class
+from resultant.analysis.metrics import NORMAL, rank_correlation, rank_in_class
+from resultant_reproduction.frozen.paired import paired_gain
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule

@@ -14,6 +14,7 @@ from resultant.classes.realization import cosines, realize
 from resultant.classes.rule import Rule
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant.vmf.estimators import log_normalizer
+from resultant_reproduction.frozen.paired import paired_gain
 
 # Rules under which decisions are compared.
 REALIZATIONS = ("native", "angular")
@@ -94,7 +95,7 @@ def compare_fits(
         base = decided if base is None else base
         gains, labels, decisions = components.gain(space.tau), space.test_labels[tested], []
         for realization, before, after in zip(REALIZATIONS, base, decided, strict=True):
-            d, right = metrics.paired_gain(before == labels, after == labels), after == labels
+            d, right = paired_gain(before == labels, after == labels), after == labels
             gain, changed = (d.gain, d.low, d.high, d.p_value), (before != after).double().mean()
             accuracy = float(right.double().mean())
             decisions.append(FitDecision(realization, accuracy, *gain, float(changed)))

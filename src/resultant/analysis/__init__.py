@@ -1,9 +1,12 @@
 """The analysis of frozen features, and the theory of their classes.
 
-`analyze` tells the analysis as a sequence: `data` is the rows and their roles, `methods` are
-classifiers, `evaluate` chooses one and measures all, `explain` finds rows to look at, `export`
-writes files, and `result` holds it. `theory` and `goodness` answer questions of the paper about a
-`space`. `metrics` are measures, and `ray` reads rows on a cluster.
+`run` is the analysis as a sequence: `read` rows with labels, `split` them, `fit` classifiers (a
+`candidate` is one of them, `references` those of scikit-learn), `choose` one on validation rows,
+`evaluate` all on test rows, `explain` rows to look at (with the `pictures` of the page), and
+`write` files, of which `saved` classifiers can be loaded again. `result` is what a page shows,
+`compare` the verdict on two feature sets, `metrics` are estimates and intervals, and `ray` reads
+rows on a cluster. `theory` and `goodness` answer questions of the paper about the classes of a
+`space`.
 
 Examples in docstrings assume ``import torch``, ``from resultant.analysis import *`` and this space:
 
@@ -11,9 +14,17 @@ Examples in docstrings assume ``import torch``, ``from resultant.analysis import
     >>> space = FrozenSpace.fit(z, y, z, y)
 """
 
+from resultant.analysis.choose import choose
+from resultant.analysis.compare import compare_sets
+from resultant.analysis.evaluate import evaluate
+from resultant.analysis.fit import fit
 from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
 from resultant.analysis.metrics import Result
+from resultant.analysis.read import read
+from resultant.analysis.run import explain, run
+from resultant.analysis.saved import load_classifier
 from resultant.analysis.space import FrozenSpace, SpaceSummary, load_space
+from resultant.analysis.split import plan
 from resultant.analysis.theory import (
     BoundaryDisplacement,
     CosineAgreement,
@@ -27,6 +38,7 @@ from resultant.analysis.theory import (
     gain_distribution,
     intercept_drift,
 )
+from resultant.analysis.write import write_files
 
 __all__ = [
     "BoundaryDisplacement",
@@ -41,9 +53,19 @@ __all__ = [
     "Theory",
     "ask_theory",
     "boundary_displacement",
+    "choose",
+    "compare_sets",
     "cosine_agreement",
+    "evaluate",
+    "explain",
+    "fit",
     "gain_distribution",
     "goodness_of_fit",
     "intercept_drift",
+    "load_classifier",
     "load_space",
+    "plan",
+    "read",
+    "run",
+    "write_files",
 ]

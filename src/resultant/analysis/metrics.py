@@ -83,18 +83,14 @@ class Difference(Result):
     low: float  # lower end of its 95 % interval; it holds for all comparisons of a table together
     high: float  # upper end
     error: float
-    p_value: float  # exact McNemar p-value of correct predictions; NaN if rows are not paired
+    p_value: float  # p-value of the same statistic: below 0.05 if zero is outside of one interval
     verdict: str  # "better" or "worse" if zero is outside the interval, else "tie"
 
     @staticmethod
-    def of(gain: float, error: float, p_value: float, comparisons: int = 1) -> Difference:
-        """Return a difference with its normal interval, cut to [-1, 1], and its verdict."""
-        from scipy.stats import norm
-
-        reach = error * float(norm.isf(SIGNIFICANCE / 2 / comparisons))
-        low, high = max(-1.0, gain - reach), min(1.0, gain + reach)
+    def of(gain: float, low: float, high: float, error: float, p_value: float) -> Difference:
+        """Return a difference with its verdict."""
         verdict = "tie" if low <= 0 <= high else "better" if low > 0 else "worse"
-        return Difference(gain, low, high, error, p_value, verdict)
+        return Difference(gain, max(-1.0, low), min(1.0, high), error, p_value, verdict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,18 +107,72 @@ def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     return total / torch.bincount(labels, minlength=num_classes)
 
 
+def share(hits: Tensor, weights: Tensor, level: float = SIGNIFICANCE) -> Estimate:
+    """Estimate a weighted share of hits [N] with Wilson's interval for as many rows as the weights
+    [N] are worth."""
+    mean, error = mean_and_error(hits.double(), weights)
+    mean, number = min(max(mean, 0.0), 1.0), 1 / float(weights.square().sum())
+    z = quantile(level)
+    middle = (mean + z**2 / number / 2) / (1 + z**2 / number)
+    reach = z * math.sqrt(mean * (1 - mean) / number + z**2 / (4 * number**2))
+    reach /= 1 + z**2 / number
+    return Estimate(mean, max(0.0, middle - reach), min(1.0, middle + reach), error)
+
+
+def mean(values: Tensor, weights: Tensor) -> Estimate:
+    """Estimate a weighted mean of values [N] with a normal interval."""
+    value, error = mean_and_error(values, weights)
+    return Estimate(value, value - NORMAL * error, value + NORMAL * error, error)
+
+
+def quantile(level: float) -> float:
+    """Return the normal quantile of a two-sided interval."""
+    from scipy.stats import norm
+
+    return float(norm.isf(level / 2))
+
+
 def paired_gain(
     before: Tensor, after: Tensor, weights: Tensor | None = None, comparisons: int = 1
 ) -> Difference:
-    """Compare correct predictions ``after`` and ``before`` [N], with the exact p of McNemar."""
-    from scipy.stats import binomtest
+    """Compare correct predictions ``after`` and ``before`` [N] of the same rows, by the interval of
+    Bonett and Price: with a row more that one, and a row more that the other predicts correctly."""
+    from scipy.stats import norm
 
-    better, worse = int((after & ~before).sum()), int((before & ~after).sum())
     if weights is None:
         weights = torch.full(before.shape, 1 / len(before), dtype=torch.float64)
-    gain, error = mean_and_error(after.double() - before.double(), weights)
-    p = binomtest(better, better + worse).pvalue if better + worse else 1.0
-    return Difference.of(gain, error, float(p), comparisons)
+    difference = after.double() - before.double()
+    gain, number = float(difference @ weights), 1 / float(weights.square().sum())
+    better, worse = (
+        1 + number * float(one.double() @ weights) for one in (difference > 0, difference < 0)
+    )
+    number += 2
+    middle = (better - worse) / number
+    error = math.sqrt((better + worse) / number - middle**2) / math.sqrt(number)
+    reach = error * quantile(SIGNIFICANCE / comparisons)
+    p_value = 2 * float(norm.sf(abs(middle) / error))
+    return Difference.of(gain, middle - reach, middle + reach, error, p_value)
+
+
+def unpaired_gain(before: tuple[Tensor, Tensor], after: tuple[Tensor, Tensor]) -> Difference:
+    """Compare correct predictions, each with weights, of two samples, by Newcombe's interval: the
+    reaches of both shares in the direction of the difference."""
+
+    def ends(level: float) -> tuple[float, float, float, float]:
+        a, b = share(*before, level), share(*after, level)
+        below = math.hypot(b.value - b.low, a.high - a.value)
+        above = math.hypot(b.high - b.value, a.value - a.low)
+        gain = b.value - a.value
+        return gain, gain - below, gain + above, math.hypot(a.error, b.error)
+
+    gain, low, high, error = ends(SIGNIFICANCE)
+    # The level at which the interval begins at zero, by bisection.
+    inside, outside = 1e-12, 1.0
+    for _ in range(60):
+        level = math.sqrt(inside * outside)
+        _, below, above, _ = ends(level)
+        inside, outside = (level, outside) if below <= 0 <= above else (inside, level)
+    return Difference.of(gain, low, high, error, 1.0 if gain == 0 else outside)
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:

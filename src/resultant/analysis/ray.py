@@ -9,20 +9,35 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core import memory
 from resultant._core.termination import TerminatedError
-from resultant.analysis.data import FeatureSet, feature_sets
+from resultant.analysis.split import FeatureSet, feature_sets
+from resultant.classifiers.inputs import digests
 from resultant.features.prepare import Prepared
 from resultant.features.rows import Rows, require_vectors
+from resultant.features.store import FeatureStore
 
 
-def cluster_sets(prepared: Prepared, source: str) -> list[FeatureSet]:
+def cluster_sets(prepared: Prepared, source: str, seed: int = 0) -> list[FeatureSet]:
     """Return the feature sets of a store; workers open its files by the same paths."""
     store = prepared.store
-    return feature_sets(prepared, source, vectors=lambda name: ClusterRows(store.rows(name), name))
+    return feature_sets(
+        prepared, source, seed=seed, vectors=lambda name: ClusterRows(store.rows(name), name)
+    )
+
+
+def read_digests(store: FeatureStore, name: str, zero: bool) -> np.ndarray:
+    """Hash the rows of a feature on the cluster, as int64 [N]."""
+    rows = ClusterRows(store.rows(name), name)
+    hashes = np.empty(len(rows), np.int64)
+    labels = torch.zeros(len(rows), dtype=torch.int64)
+    for at, part in rows.map_rows(lambda x, _: digests(x.float()), labels):
+        hashes[at.numpy()] = part
+    return hashes
 
 
 class ClusterRows:

@@ -28,7 +28,8 @@ class FeatureData(Result):
     test: str
     val: str | None  # name of the split that validates; None if training rows validate
     validation: str  # the validation in words: "5-fold cross-validation on 10,847 training rows"
-    metric: str  # "accuracy" or "balanced accuracy", see `resultant.analysis.data.metric_of`
+    metric: str  # "accuracy" or "balanced accuracy"
+    metric_reason: str  # the reason for the metric in a sentence
     train_count: np.ndarray
     test_count: np.ndarray
     group: np.ndarray  # shot groups [C], indices of group_names, which are empty for equal classes
@@ -71,7 +72,7 @@ class Method(Result):
     difference: Difference | None  # metric minus that of the recommended method, on the same rows
     fit_seconds: float
     predict_seconds: float
-    rows: int  # training rows of the final fit; fewer than all if sampled
+    rows: int  # training rows of the final fit; fewer than the fitted rows if sampled
     note: str = ""  # a sentence about sampling or convergence, or ""
 
     def metric(self, name: str) -> Estimate:
@@ -84,7 +85,7 @@ class Recommendation(Result):
     """The method to use."""
 
     key: str | None  # key of the method; None if none beats always predicting the largest class
-    best: str  # key of the best validation score, with which a simpler method may tie
+    best: str  # key of the best validation score of all methods, with which a simpler one may tie
     sentences: tuple[str, ...]  # two: what to use with its accuracy, and why
     code: str  # Python that loads the saved classifier, or builds and fits it; "" without one
     saved: str = ""  # name of the file of the saved classifier beside the page; "" without one
@@ -102,20 +103,36 @@ class Confusion(Result):
 
 
 @dataclass(frozen=True, eq=False)
+class Places(Result):
+    """Places [n] of rows in the files of the user, one per entry."""
+
+    split: np.ndarray  # split of each row, by the name of the user
+    file: np.ndarray  # file of each row
+    row: np.ndarray  # number of each row in its file, from 0, without a header line
+    # Columns of the user that describe the rows, by name: an identity first, a text, a path.
+    columns: dict[str, list[str]]
+
+    def name(self, i: int) -> str:
+        """Return a row in words: its file if there are several, its number and identity."""
+        several = len(set(self.file.tolist())) > 1
+        words = [str(self.file[i])] if several else []
+        words.append(f"row {self.row[i]}")
+        return ", ".join([*words, *(values[i] for values in list(self.columns.values())[:1])])
+
+
+@dataclass(frozen=True, eq=False)
 class RowTable(Result):
     """Rows to look at, one per entry [n], the most suspicious first."""
 
     kind: str  # "label", "duplicate" or "outlier"
-    split: np.ndarray  # split of each row, by the name of the user, and row its number there
-    row: np.ndarray
-    identity: np.ndarray  # identity of the row as text; "" without identities
+    places: Places
     label: np.ndarray  # class of the label
     other: np.ndarray  # the more likely class; for a duplicate the class of its copy
     # Log odds of the other class against the label; robust standard deviations of the cosine of an
-    # outlier below the median of its class; row number of the copy of a duplicate.
+    # outlier below the median of its class; zero for a duplicate.
     score: np.ndarray
-    copy_split: np.ndarray  # for duplicates, the split of the copy; empty otherwise
-    total: int  # suspicious rows found; the table keeps the first ones
+    total: int  # rows found; the table keeps the first ones
+    copies: Places | None = None  # for duplicates, the first row of the same values
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +142,7 @@ class FeatureMap(Result):
     kind: str  # "PCA" or "UMAP", of the whitened rows
     x: np.ndarray
     y: np.ndarray
-    row: np.ndarray
-    identity: np.ndarray  # identities as text; "" without identities
+    places: Places
     label: np.ndarray
     predicted: np.ndarray  # class predicted by the recommended method, or by the best one
     explained: tuple[float, float]  # share of the variance along both axes; NaN for UMAP
@@ -149,7 +165,8 @@ class Explorer(Result):
     cosine: np.ndarray  # cosines [S, n, K] of the rows with their candidates
     shown: np.ndarray  # classes [m] of the boundary chart, and their cosines pair_cosine [S, m, m]
     pair_cosine: np.ndarray
-    start: dict[str, Any]  # settings of the recommended vMF method; "metric" indexes shrinkage
+    start: dict[str, Any]  # settings of a vMF method; "metric" indexes shrinkage
+    method: str = ""  # name of this method
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +180,7 @@ class FeatureResult(Result):
     rows: dict[str, RowTable]  # tables of rows to look at: "label", "duplicate", "outlier"
     map: FeatureMap | None = None
     explorer: Explorer | None = None  # numbers of the sliders
-    theory: Theory | None = None  # answers about the classes of the method "native"
+    theory: Theory | None = None  # about the vMF classes of the method of the sliders
     seconds: dict[str, float] = field(default_factory=dict)
 
     def method(self, key: str) -> Method:

@@ -1,8 +1,8 @@
 """scikit-learn classifiers and mixtures on the unit sphere, one search, and one calibration.
 
 `vmf` and `cross_validated` are the classifiers, on `base` (fits and queries), `inputs` (rows of
-users) and `files`. `search` chooses settings on the rows of `validation`; `calibration` makes
-probabilities of scores; `em` fits several distributions, as `mixture`.
+users) and `files`. `search` chooses settings on the rows of `validation`, in `folds`;
+`calibration` makes probabilities of scores; `em` fits several distributions, as `mixture`.
 """
 
 from resultant.classifiers.calibration import (

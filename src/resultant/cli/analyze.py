@@ -18,9 +18,9 @@ from resultant.cli import arguments
 from resultant.cli.arguments import find_device, shown_default
 
 if TYPE_CHECKING:
-    from resultant.analysis.analyze import Evaluated
-    from resultant.analysis.data import FeatureSet
     from resultant.analysis.result import AnalysisResult, FeatureResult, SetComparison
+    from resultant.analysis.run import Study
+    from resultant.analysis.split import FeatureSet
     from resultant.cli.progress import Screen
 
 
@@ -49,15 +49,13 @@ class Analyze(arguments.FeatureOptions):
     """Features and labels of training rows, and of test rows if you have them."""
     fit_fraction: Annotated[Optional[float], shown_default("FRACTION", "cross-validation")] = None
     """Fraction of the training rows to fit; the others are validation rows."""
-    skip_unknown_classes: bool = False
-    """Leave out validation and test rows whose class has no training row."""
     engine: Literal["local", "ray"] = "local"
     """Run in this process, or on Ray."""
 
 
 def analyze(options: Analyze) -> None:
     """Analyze the features, print the summary as soon as it is known, and write the report."""
-    from resultant.analysis.analyze import analyze_sets
+    from resultant.analysis.run import run
     from resultant.cli.progress import Screen
 
     require_engine(options)
@@ -65,18 +63,18 @@ def analyze(options: Analyze) -> None:
     with ExitStack() as stack:
         screen = stack.enter_context(Screen(options.quiet, options.json))
         sets = read_sets(options, stack, screen)
-        evaluated, first = analyze_sets(
+        studies, first = run(
             *(sets, options.settings(), screen.step),
-            summarized=lambda one: print_lines(screen, summary_lines(one.result)),
+            summarized=lambda study: print_lines(screen, summary_lines(study.result)),
         )
-        finish(options, screen, sets[0].source, evaluated, first)
+        finish(options, screen, sets[0].source, studies, first)
 
 
 def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[FeatureSet]:
     """Open the features; temporary files and a cluster end with the stack."""
-    from resultant.analysis.data import feature_sets
+    from resultant.analysis.read import ready
     from resultant.features.packaged import packaged_file
-    from resultant.features.prepare import check_features, prepare
+    from resultant.features.prepare import prepare
 
     source: Any = options.path
     name = printable(Path(source or "").name or str(source))
@@ -87,15 +85,17 @@ def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[Featur
         source, name = stack.enter_context(arguments.standard_input()), "standard input"
     elif "://" not in source:
         arguments.refuse_network(source)
-    prepared = prepare(options.open(source), options.drop_zero_rows, options.skip_unknown_classes)
+    store, seed = options.open(source), options.seed
+    left_out = options.drop_zero_rows, options.skip_unknown_classes
     if options.engine == "ray":
         from resultant.analysis import ray as ray_engine
 
         stack.enter_context(ray_engine.cluster())
-        return ray_engine.cluster_sets(prepared, name)
+        prepared = prepare(store, *left_out, seed=seed, digests=ray_engine.read_digests)
+        return ray_engine.cluster_sets(prepared, name, seed)
     screen.step("read and check the rows")
-    check_features(prepared)
-    return feature_sets(prepared, name, options.fit_fraction)
+    prepared = prepare(store, *left_out, seed=seed)
+    return ready(prepared, name, options.fit_fraction, seed)
 
 
 def require_engine(options: Analyze) -> None:
@@ -122,7 +122,7 @@ def finish(
     options: arguments.FeatureOptions,
     screen: Screen,
     title: str,
-    evaluated: Sequence[Evaluated],
+    studies: Sequence[Study],
     chosen: int,
     comparisons: tuple[SetComparison, ...] = (),
 ) -> None:
@@ -132,10 +132,10 @@ def finish(
     from resultant.report.page import PAGE, write_report
 
     screen.step("write the report")
-    features = tuple(one.result for one in evaluated)
+    features = tuple(study.result for study in studies if study.result is not None)
     made: Any = {"versions": versions(find_device(options.device)), "options": options.given()}
     result = AnalysisResult(title, features, chosen, comparisons, **made)
-    result = write_report(options.out, result, evaluated, figures=options.figures)
+    result = write_report(options.out, result, studies, figures=options.figures)
     page = printable(options.out / PAGE)
     print_lines(screen, [("page", page)])
     if options.json is None:
@@ -169,14 +169,15 @@ def read_line(feature: FeatureResult) -> str:
     return f"{data.source}, {data.name}: {rows} of {data.dim:,} dimensions, {classes} ({splits})"
 
 
-def summary_lines(feature: FeatureResult) -> Iterator[tuple[str, str]]:
+def summary_lines(feature: FeatureResult | None) -> Iterator[tuple[str, str]]:
     """Yield headings and texts: what was read, the recommendation, warnings."""
+    assert feature is not None, "summarize before"
     yield "read", read_line(feature)
     first, *others = feature.recommendation.sentences
     yield "use" if feature.recommendation.key else "result", first
     for text in others:
         yield "why", text
-    yield "check", f"Validation: {feature.data.validation}."
+    yield "check", f"{feature.data.metric_reason} Validation: {feature.data.validation}."
     yield from remarks(feature)
 
 
@@ -190,7 +191,7 @@ def remarks(feature: FeatureResult, prefix: str = "") -> Iterator[tuple[str, str
 
 def summary_dict(result: AnalysisResult) -> dict[str, Any]:
     """Return the summary as JSON types."""
-    same = ("source", "dim", "splits", "metric", "validation", "notes")
+    same = ("source", "dim", "splits", "metric", "metric_reason", "validation", "notes")
     kept = ("key", "name", "settings", "validation", "accuracy", "balanced", "log_loss")
     kept += ("difference",)
     whole = result.to_dict()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     from rich.console import Console
 
-    from resultant.analysis.analyze import Settings
+    from resultant.analysis.split import Settings
     from resultant.features.store import FeatureStore
     from resultant.images.source import ImageSplits
     from resultant.training.checkpoints import LoadedNetwork
@@ -65,16 +65,24 @@ class FeatureOptions:
     """Array or column of the labels; for features in a .npy file, another .npy file."""
     identities: Labels = None
     """Array or column that identifies each row by an integer or a string."""
+    groups: Annotated[Optional[str], shown_default("NAME", "none")] = None
+    """Array or column whose equal values keep rows in one split and fold, such as a patient."""
+    metric: Annotated[
+        Optional[Literal["accuracy", "balanced"]], shown_default("NAME", "by the class sizes")
+    ] = None
+    """Metric that chooses: accuracy, or balanced, the mean of the accuracies of the classes."""
+    seed: int = 0
+    """Seed of the held-out rows and of the folds."""
     temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
     """Temperature tau of the scores; by default chosen on the validation rows."""
     references: Literal["none", "fast", "all"] = "fast"
-    """Classifiers of scikit-learn to compare with; fast fits some of them to fewer rows."""
-    calibration: Literal["scale", "sigmoid", "isotonic"] = "scale"
-    """Calibration of probabilities: a factor of the scores, or also a function per class."""
+    """Classifiers of scikit-learn to compare with; fast fits very large ones to fewer rows."""
     estimator: Literal["mle", "proco", "banerjee", "corrected", "loo"] = "mle"
     """Estimator of the concentrations kappa from the lengths of the class means."""
     drop_zero_rows: bool = False
     """Leave out rows that are zero vectors, which have no direction."""
+    skip_unknown_classes: bool = False
+    """Leave out validation and test rows whose class has no training row."""
     figures: bool = False
     """Also write each figure as PDF and PNG."""
     device: Device = "cpu"
@@ -88,10 +96,14 @@ class FeatureOptions:
         """Raise if the report cannot be written, or --temperature has no scores."""
         import torch
 
+        from resultant._core.files import require_writable_file, require_writable_folder
         from resultant.report.page import require_report_folder
         from resultant.score.limits import require_temperature
 
         require_report_folder(self.out)
+        if self.json is not None and str(self.json) != STDIN:
+            require_writable_folder(self.json.parent)
+            require_writable_file(self.json)
         if self.temperature is not None:
             where = self.temperature, 1, torch.device("cpu"), True
             require_temperature(*where, dtype=torch.float32, name="--temperature")
@@ -100,15 +112,17 @@ class FeatureOptions:
         """Open the features of a path."""
         from resultant.features.store import FeatureStore
 
-        names = {name: getattr(self, name) for name in ("features", "labels", "identities")}
-        return FeatureStore.open(path, **names)
+        names = "features", "labels", "identities", "groups"
+        return FeatureStore.open(path, **{name: getattr(self, name) for name in names})
 
     def settings(self) -> Settings:
         """Return the options of the analysis."""
-        from resultant.analysis.analyze import Settings
+        from resultant.analysis.split import ACCURACY, BALANCED, Settings
 
-        chosen = self.estimator, self.temperature, self.references, self.calibration
-        return Settings(*chosen, device=find_device(self.device))
+        metric = {None: None, "accuracy": ACCURACY, "balanced": BALANCED}[self.metric]
+        return Settings(
+            self.estimator, self.temperature, self.references, metric, find_device(self.device)
+        )
 
     def given(self) -> dict[str, Any]:
         """Return the options as JSON types."""

@@ -46,8 +46,9 @@ class Compare(FeatureOptions):
 
 def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
-    from resultant.analysis.analyze import analyze_sets, compare_sets, explain
-    from resultant.analysis.data import feature_sets
+    from resultant.analysis.compare import compare_sets
+    from resultant.analysis.read import ready
+    from resultant.analysis.run import explain, run
     from resultant.cli.progress import Screen
 
     options.check()
@@ -55,17 +56,20 @@ def compare(options: Compare) -> None:
     titles = [printable(path.name if short else path) for path in (options.a, options.b)]
     with Screen(options.quiet, options.json) as screen, tempfile.TemporaryDirectory() as folder:
         stores, names = read_sides(options, Path(folder), screen)
-        settings, evaluated, chosen, pairs = options.settings(), [], [], len(names)
+        settings, studies, chosen, pairs = options.settings(), [], [], len(names)
         steps = [lambda text, side=side: screen.step(f"{side}: {text}") for side in "AB"]
         for i, store in enumerate(stores):
-            sets = feature_sets(store, f"{'AB'[i]}: {titles[i]}")
-            some, first = analyze_sets(sets, replace(settings, theory=False), steps[i])
-            chosen.append(len(evaluated) + first)
-            evaluated += some
-        comparisons = tuple(compare_sets(evaluated, i, pairs + i) for i in range(pairs))
+            sets = ready(store, f"{'AB'[i]}: {titles[i]}", seed=options.seed)
+            # Both sides have the metric of A.
+            metric = studies[0].plan.metric if studies else settings.metric
+            shared = replace(settings, theory=False, metric=metric)
+            some, first = run(sets, shared, steps[i])
+            chosen.append(len(studies) + first)
+            studies += some
+        comparisons = tuple(compare_sets(studies, i, pairs + i) for i in range(pairs))
         # The pair whose first side is used decides.
         decided = comparisons[chosen[0]]
-        both = [evaluated[i].result for i in chosen]
+        both = [result for i in chosen if (result := studies[i].result) is not None]
         lines = [("read", read_line(feature)) for feature in both]
         for name, c in zip(names, comparisons, strict=True):
             lines.append(("verdict", c.sentence if pairs == 1 else f"{name}: {c.sentence}"))
@@ -73,17 +77,17 @@ def compare(options: Compare) -> None:
             lines += remarks(feature, f"{side}: ")
         # The verdict is known before the details of the page.
         print_lines(screen, lines)
-        for i, one in enumerate(evaluated):
-            evaluated[i] = replace(one, result=explain(one, settings, steps[i >= pairs]))
+        for i, study in enumerate(studies):
+            explain(study, steps[i >= pairs])
         used = chosen[decided.difference.verdict == "better"]
-        finish(options, screen, " and ".join(titles), evaluated, used, comparisons)
+        finish(options, screen, " and ".join(titles), studies, used, comparisons)
 
 
 def read_sides(
     options: Compare, folder: Path, screen: Screen
 ) -> tuple[list[Prepared], dict[str, tuple[str, str]]]:
     """Return the stores of A and B, of networks too, and the features to compare by name."""
-    from resultant.features.prepare import check_features, prepare
+    from resultant.features.prepare import prepare
     from resultant.training.network_files import find_network
 
     paths = options.a, options.b
@@ -99,8 +103,11 @@ def read_sides(
         features = dict.fromkeys(networks, names)
         facts = {i: (n.config.dataset, n.num_classes) for i, (n, _) in networks.items()}
     stores: dict[int, Prepared] = {}
-    for i in {0, 1} - set(networks):
-        stores[i] = prepare(options.open(paths[i]), options.drop_zero_rows)
+    for i in sorted({0, 1} - set(networks)):
+        # The rows of B are divided as the same rows of A.
+        like = stores[0].divided if i and 0 in stores else None
+        given = options.drop_zero_rows, options.skip_unknown_classes
+        stores[i] = prepare(options.open(paths[i]), *given, seed=options.seed, like=like)
         features[i], store = stores[i].features, stores[i].store
         facts[i] = store.metadata.get("dataset"), store.num_classes
     for noun, a, b in zip(("dataset", "number of classes"), facts[0], facts[1], strict=True):
@@ -127,10 +134,8 @@ def read_sides(
         store = FeatureStore.open(out)
         store.where = printable(paths[i])
         stores[i] = prepare(store)
-    chosen = [replace(stores[i], features=tuple(n[i] for n in same.values())) for i in (0, 1)]
     screen.step("read and check the rows")
-    for store in chosen:
-        check_features(store)
+    chosen = [replace(stores[i], features=tuple(n[i] for n in same.values())) for i in (0, 1)]
     return chosen, same
 
 

@@ -3,7 +3,7 @@
 `readers` finds the reader of a file by its `naming`: `arrays`, `tables` or `anndata` give `rows`.
 `selection` chooses features and labels, `store` holds them, `identities` match rows,
 `prepare` makes a store ready for analysis, and `packaged` is the file that ships. `declared`
-limits what the header of a file may declare.
+limits what the header of a file may declare, `origins` lead a row back to its file.
 """
 
 from resultant.features.identities import RowMatch, match_rows

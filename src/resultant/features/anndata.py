@@ -122,5 +122,9 @@ def _words(path: Path, name: str) -> tuple[list[str], Tensor]:
 
 
 def _texts(dataset: Any) -> np.ndarray:
-    text = h5py.check_string_dtype(dataset.dtype) is not None
-    return dataset.asstr(errors="replace")[:] if text else dataset[:].astype(str)
+    text = h5py.check_string_dtype(dataset.dtype)
+    if text is not None and text.length is None:
+        return dataset.asstr(errors="replace")[:]
+    # Text of a fixed length claims to be ASCII, and is UTF-8.
+    fixed = dataset.dtype.kind == "S"
+    return np.char.decode(dataset[:], "utf-8", "replace") if fixed else dataset[:].astype(str)

@@ -14,14 +14,17 @@ Location = str | os.PathLike[str]
 
 # Kinds whose columns are chosen when a file is read.
 TABLES = (".parquet", ".csv", ".tsv", ".arrow", ".feather")
-KINDS = (".safetensors", ".npz", ".npy", ".pt", ".h5ad", *TABLES)
+KINDS = (".safetensors", ".npz", ".npy", ".pt", ".pth", ".h5ad", *TABLES)
 SPLITS = ("train", "val", "test")
 
 # An array or column with the split of each row.
 SPLIT = "split"
 
 # Names of labels and of identities of rows, in order of preference.
-LABELS = ("labels", "label", "target", "targets", "class", "y", "cell_type")
+LABELS = (
+    *("labels", "label", "target", "targets", "class", "y", "cell_type", "species", "category"),
+    *("variety", "cultivar", "intent", "diagnosis"),
+)
 IDENTITIES = ("identities", "identity", "row_id", "ids", "id")
 
 # Files that Hugging Face datasets adds to its folders: results and indices of earlier calls.
@@ -43,11 +46,12 @@ _AFTER = re.compile(rf"(.+)[/_.-]{_SPLIT}", re.IGNORECASE | re.DOTALL)
 
 
 class Names(NamedTuple):
-    """Names of features, labels and identities in files, None for the usual names."""
+    """Names of features, labels, identities and groups in files, None for the usual names."""
 
     features: str | None = None
     labels: str | None = None
     identities: str | None = None
+    groups: str | None = None
 
 
 class Shard(NamedTuple):
@@ -60,7 +64,7 @@ class Shard(NamedTuple):
     @staticmethod
     def of(path: Path | str, parts: Sequence[str]) -> Shard:
         """Return a file by its path and the names of folders and itself that can hold a split."""
-        stem = Path(parts[-1]).stem
+        stem = Path(parts[-1].removesuffix(".gz")).stem
         split = next((s for s in map(split_of, [*parts[:-1], stem]) if s is not None), None)
         return Shard(path, split, _NUMBER.sub("", stem))
 
@@ -74,12 +78,12 @@ def shards(where: Path, files: Iterable[Path] | None = None) -> list[Shard]:
     chosen = [
         path
         for path in sorted(_walk(folder) if files is None else files)
-        if path.suffix in KINDS
+        if kind_of(path) in KINDS
         and path.is_file()
         and not (path.suffix == ".arrow" and path.name.startswith(_CACHES))
         and is_shown(path, folder)
     ]
-    kinds = sorted({path.suffix for path in chosen})
+    kinds = sorted({kind_of(path) for path in chosen})
     if len(kinds) > 1:
         # Such a table beside shards describes them.
         kinds = [kind for kind in kinds if kind != ".tsv"]
@@ -87,7 +91,15 @@ def shards(where: Path, files: Iterable[Path] | None = None) -> list[Shard]:
         rule = f"expected {where} to be a folder of feature files of one kind ({', '.join(KINDS)})"
         none = "none; of images, resultant extract writes the features"
         raise ValueError(f"{rule}, got {' and '.join(kinds) or none}")
-    return [Shard.of(p, p.relative_to(folder).parts) for p in chosen if p.suffix == kinds[0]]
+    return [Shard.of(p, p.relative_to(folder).parts) for p in chosen if kind_of(p) == kinds[0]]
+
+
+def kind_of(path: Path | str) -> str:
+    """Return the suffix of a file or URL in small letters; a packed table is a table."""
+    name = str(path).partition("?")[0].lower()
+    packed = name.removesuffix(".gz")
+    suffix = Path(packed).suffix
+    return suffix if packed == name or suffix in (".csv", ".tsv") else ".gz"
 
 
 def is_shown(path: Path, folder: Path) -> bool:

@@ -1,18 +1,31 @@
 """A store made ready for analysis: a held-out split, classes that can be fitted, notes."""
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core.text import counted, listed, one_line, shown
-from resultant.features.naming import split_part, what_of
+from resultant.features.identities import match_rows
+from resultant.features.naming import among, split_part, what_of
 from resultant.features.rows import Rows, ZeroVectorsError
 from resultant.features.store import FeatureStore
 
 TEST_SHARE = 0.2
 SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """The rows of the only split of a store, by which another store may be divided alike."""
+
+    labels: Tensor  # classes [N] before some are left out
+    identities: Tensor | None  # identities [N], or None
+    keys: np.ndarray  # `row_keys` [N] that hold out a part of the rows
 
 
 @dataclass(frozen=True)
@@ -25,6 +38,7 @@ class Prepared:
     names: tuple[str, ...]
     notes: tuple[str, ...]
     val: str | None = None
+    divided: Divided | None = None  # rows of the only split
 
     @property
     def arrays(self) -> list[str]:
@@ -33,18 +47,53 @@ class Prepared:
         return [f"{split}/{name}" for split in splits for name in self.features]
 
 
-def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = False) -> Prepared:
-    """Prepare a store for analysis; classes of one training row, without a spread, are left out."""
-    rows, notes = _Rows(store), []
+# Hashes the rows of a feature of a store; zero vectors are an error unless they are left out.
+Digests = Callable[[FeatureStore, str, bool], np.ndarray]
+
+
+def read_digests(store: FeatureStore, name: str, zero: bool) -> np.ndarray:
+    """Hash the rows of a feature, as int64 [N]."""
+    from resultant.classifiers.inputs import digests
+
+    return np.concatenate([digests(piece.float()) for _, piece in store.chunks(name, zero=zero)])
+
+
+def prepare(
+    store: FeatureStore,
+    drop_zeros: bool = False,
+    skip_unknown: bool = False,
+    *,
+    seed: int = SEED,
+    like: Divided | None = None,
+    digests: Digests = read_digests,
+) -> Prepared:
+    """Prepare a store for analysis; classes of one training row, without a spread, are left out.
+
+    The rows of a single split are divided by their values alone: copies of a row, and rows of one
+    identity or group, stay together.
+
+    Args:
+        store: The store.
+        drop_zeros: Leave out rows of zero vectors.
+        skip_unknown: Leave out rows of classes without a training row.
+        seed: Seed of the division.
+        like: The division of another store; rows of the same identities, or else in the same
+            order with the same labels, are divided alike.
+        digests: Hashes the rows of a feature of the store.
+    """
+    rows, notes, divided = _Rows(store), [], None
+    source = store.splits[0]
     if store.label_files:
         notes.append(f"The labels are those of {listed(store.label_files)}.")
     if drop_zeros:
         notes += rows.drop_zeros()
     if len(store.splits) == 1:
-        rows.require_classes(store.splits[0])
-        rows.divide(store.splits[0])
-        rule = "one split only: a fifth of every class is held out for the test"
-        notes.append(f"{store.where} has {rule} (seed {SEED}), two rows or more are fitted.")
+        rows.require_classes(source)
+        names = [name for name in sorted(store.features) if split_part(name) == source]
+        with zeros_may_be_dropped():
+            hashes = [digests(store, name, drop_zeros) for name in names]
+        divided = rows.divide(source, seed, like, hashes)
+        notes.append(f"There is no test split: a fifth of each class is held out (seed {seed}).")
     elif "train" not in store.splits:
         got = " and ".join(store.splits)
         raise ValueError(f"expected a split train in {store.where}, got {got}")
@@ -67,15 +116,23 @@ def prepare(store: FeatureStore, drop_zeros: bool = False, skip_unknown: bool = 
     if store.left_out:
         notes.append(f"Not read: {listed(store.left_out)}.")
     fitted = tuple(names[c] for c in classes.tolist())
-    return Prepared(rows.store(classes), test, tuple(features), fitted, tuple(notes), val)
+    found = tuple(features), fitted, tuple(notes)
+    return Prepared(rows.store(classes), test, *found, val, divided)
 
 
 def check_features(prepared: Prepared) -> None:
     """Read every feature once, raise unless all vectors are valid, keep in memory what fits."""
     for name in prepared.arrays:
         prepared.store.vectors(name)
-    try:
+    with zeros_may_be_dropped():
         prepared.store.check(prepared.arrays)
+
+
+@contextmanager
+def zeros_may_be_dropped() -> Iterator[None]:
+    """Add to an error about zero vectors what leaves them out."""
+    try:
+        yield
     except ZeroVectorsError as error:
         raise ValueError(f"{error}; --drop-zero-rows leaves them out") from None
 
@@ -86,8 +143,7 @@ class _Rows:
     def __init__(self, store: FeatureStore) -> None:
         for split in store.splits:
             if f"{split}/labels" not in store:
-                got = f"{', '.join([*store, *store.left_out])}; name them with --labels"
-                raise ValueError(f"expected {split}/labels in {store.where}, got {got}")
+                raise ValueError(_without_labels(store))
             if not any(split_part(name) == split for name in store.features):
                 got = ", ".join(store)
                 raise ValueError(f"expected features of {split} in {store.where}, got {got}")
@@ -135,16 +191,32 @@ class _Rows:
             lost.append((split, int(mask.sum() - self.masks[split].sum())))
         return [(split, number) for split, number in lost if number]
 
-    def divide(self, split: str) -> None:
-        """Divide the only split into train and test."""
-        mask, y = self.masks[split], self.labels[split]
+    def divide(
+        self, split: str, seed: int, like: Divided | None, digests: list[np.ndarray]
+    ) -> Divided:
+        """Divide the only split into train and test by the digests of its features."""
+        from resultant.classifiers.folds import held_out, row_keys
+
+        store, mask, y = self.whole, self.masks[split], self.labels[split]
+        first, *others = digests
+        known = {
+            what: store[f"{split}/{what}"]
+            for what in ("identities", "groups")
+            if f"{split}/{what}" in store
+        }
+        identities = known.get("identities")
+        keys = row_keys(first if like is None else _alike(like, y, identities, first))
+        keys = row_keys(keys, *others, *known.values())
         held = torch.zeros_like(mask)
-        try:
-            held[mask] = held_out_rows(y[mask], TEST_SHARE, SEED)
-        except ValueError as error:
-            raise ValueError(f"{error} in {self.whole.where}; or give a test split") from None
+        held[mask] = held_out(y[mask], keys[mask.numpy()], TEST_SHARE, seed)
+        if not held.any():
+            most = int(torch.bincount(y[mask]).max())
+            rule = f"expected 3 rows or more in some class, got {most} at the most"
+            hint = "; rows of one identity or group, and copies, count as one" if known else ""
+            raise ValueError(f"{rule} in {store.where}; or give a test split{hint}")
         self.source, self.labels = {"train": split, "test": split}, {"train": y, "test": y}
         self.masks = {"train": mask & ~held, "test": mask & held}
+        return Divided(y, identities, keys)
 
     def common_features(self, test: str) -> tuple[list[str], list[str]]:
         """Split the features of train into those that the test split has and those it lacks."""
@@ -175,7 +247,34 @@ class _Rows:
                 called[name] = self.whole.called.get(old, old)
             arrays[f"{split}/labels"] = torch.searchsorted(classes, self.labels[split][mask])
         metadata = self.whole.metadata | {"num_classes": len(classes)}
-        return FeatureStore(self.whole.where, arrays, metadata, called=called)
+        origins = {
+            split: self.whole.origins[self.source[split]].select(mask.nonzero()[:, 0])
+            for split, mask in self.masks.items()
+        }
+        return FeatureStore(self.whole.where, arrays, metadata, called=called, origins=origins)
+
+
+def _alike(like: Divided, y: Tensor, identities: Tensor | None, own: np.ndarray) -> np.ndarray:
+    """Return keys [N] with those of another store for the same rows."""
+    match, keys = match_rows(identities, like.identities), own.copy()
+    if len(match.a):
+        keys[match.a.numpy()] = like.keys[match.b.numpy()]
+    elif identities is None and torch.equal(y, like.labels):
+        keys = like.keys
+    return keys
+
+
+def _without_labels(store: FeatureStore) -> str:
+    """Return the message for a store whose labels are not found."""
+    shown = [name for origin in store.origins.values() for name in origin.columns]
+    others = [*dict.fromkeys([*store.left_out, *shown])]
+    rule = f"expected labels in {store.where}: one column of words, or a name such as label"
+    if not others:
+        return f"{rule}, got features alone; add the labels to the file"
+    if len(others) == 1:
+        return f"{rule}, got neither; add --labels {others[0]} (in Python labels={others[0]!r})"
+    names = f"--labels NAME (in Python labels=NAME), NAME one of {among(others)}"
+    return f"{rule}, got neither; add {names}"
 
 
 def _fitted_classes(rows: _Rows, test: str, names: list[str]) -> tuple[Tensor, list[str]]:

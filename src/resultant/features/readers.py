@@ -9,15 +9,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import fs
 
 from resultant._core.files import require_input_file
 from resultant.features import naming
 from resultant.features.arrays import read_npy, read_npz, read_safetensors, read_torch
-from resultant.features.naming import LABELS, Location, Names, Shard, full_name, shards, split_of
+from resultant.features.naming import LABELS, Names, Shard, full_name, shards, split_of
 from resultant.features.rows import reading
 from resultant.features.selection import Contents, combine
-from resultant.features.tables import read_table
+from resultant.features.tables import Table, read_table
 
 # The word for features in the name of an .npy; the file of the labels has another word there.
 FEATURES = re.compile(
@@ -28,8 +29,16 @@ FEATURES = re.compile(
 THREADS = 16
 
 
-def read_arrays(source: Location | Mapping[str, Location], names: Names) -> dict[str, Any]:
+def read_arrays(source: Any, names: Names) -> dict[str, Any]:
     """Return the arguments of the `FeatureStore` of a source; see `FeatureStore.open`."""
+    if hasattr(source, "columns"):
+        # A data frame of pandas or polars is a table.
+        frame = source.to_arrow() if hasattr(source, "to_arrow") else None
+        table = pa.Table.from_pandas(source, preserve_index=False) if frame is None else frame
+        where = "the data frame"
+        return combine(
+            where, [(where, _of_table(Table(where, names, table), "train", names))], names
+        )
     if isinstance(source, Mapping):
         where, remote = ", ".join(os.fspath(file) for file in source.values()), False
         files = [Shard(Path(file), *full_name(n).split("/", 1)) for n, file in source.items()]
@@ -38,7 +47,7 @@ def read_arrays(source: Location | Mapping[str, Location], names: Names) -> dict
     else:
         where = os.fspath(source)
         path, remote = Path(where), "://" in where
-        if path.suffix == ".npy" and path.is_file():
+        if naming.kind_of(path) == ".npy" and path.is_file():
             files = _features_and_labels(path, names.labels)
             names = names._replace(labels=None)
         else:
@@ -58,7 +67,7 @@ def _local(path: Path) -> list[Shard]:
     if path.is_dir():
         return shards(path)
     require_input_file(path)
-    if path.suffix not in naming.KINDS:
+    if naming.kind_of(path) not in naming.KINDS:
         rule = f"expected {path} to be a folder or a file of features ({', '.join(naming.KINDS)})"
         got = f"another: {path.suffix or 'it'} is not read; save the arrays by numpy.savez"
         raise ValueError(f"{rule}, got {got}")
@@ -101,23 +110,28 @@ def _features_and_labels(path: Path, name: str | None) -> list[Shard]:
     return [Shard(path, split, "features"), Shard(labels, split, "labels")]
 
 
+def _of_table(table: Table, split: str, names: Names) -> Contents:
+    arrays, classes = read_table(table, names)
+    metadata = {"class_names": classes, "num_classes": len(classes)} if classes else {}
+    called = {f"{split}/{name}": name for name in arrays}
+    return Contents({full: arrays[n] for full, n in called.items()}, called, metadata, None)
+
+
 def _read(file: Shard, names: Names) -> Contents:
     path, split = file.path, file.split or "train"
     metadata: dict[str, Any] = {}
-    if isinstance(path, str) or path.suffix in naming.TABLES:
-        arrays, classes = read_table(path, names)
-        metadata = {"class_names": classes, "num_classes": len(classes)} if classes else {}
-        called = {f"{split}/{name}": name for name in arrays}
-        return Contents({full: arrays[n] for full, n in called.items()}, called, metadata, None)
-    if path.suffix == ".safetensors":
+    kind = naming.kind_of(path)
+    if isinstance(path, str) or kind in naming.TABLES:
+        return _of_table(Table(path, names), split, names)
+    if kind == ".safetensors":
         arrays, metadata = read_safetensors(path)
-    elif path.suffix == ".h5ad":
+    elif kind == ".h5ad":
         # Loading h5py takes half a second.
         from resultant.features.anndata import read_anndata
 
         arrays = read_anndata(path)
-    elif path.suffix in (".npz", ".pt"):
-        arrays = (read_npz if path.suffix == ".npz" else read_torch)(path)
+    elif kind in (".npz", ".pt", ".pth"):
+        arrays = (read_npz if kind == ".npz" else read_torch)(path)
     else:
         arrays = {file.name: read_npy(path)}
     # If some names contain a split, the split of the file does not hold for the other names.

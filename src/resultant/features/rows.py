@@ -20,7 +20,7 @@ from resultant._core.files import require_input_file
 from resultant._core.text import one_line
 from resultant.features.naming import NAMING, SPLITS, full_name, split_part, what_of
 
-INTEGERS = ("labels", "identities")
+INTEGERS = ("labels", "identities", "groups")
 
 FEATURE_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 INTEGER_DTYPES = (
@@ -70,6 +70,10 @@ class Rows:
         """Name the place of a row in its file."""
         return f"row {row}"
 
+    def numbers(self) -> Tensor:
+        """Return the number [N] of each row in its file."""
+        return torch.arange(len(self))
+
     def select(self, index: Tensor, dtype: torch.dtype | None = None) -> Rows:
         """Return the rows at indices [M], read on demand and converted to ``dtype``."""
         return IndexedRows(self, index, dtype or self.dtype)
@@ -93,6 +97,9 @@ class TensorRows(Rows):
 
     def where(self, row: int) -> str:
         return super().where(row) if self.source is None else self.source.where(row)
+
+    def numbers(self) -> Tensor:
+        return super().numbers() if self.source is None else self.source.numbers()
 
     def read(self, start: int, stop: int) -> Tensor:
         return self.tensor if stop - start == len(self) else self.tensor[start:stop]
@@ -153,14 +160,18 @@ class IndexedRows(Rows):
     def where(self, row: int) -> str:
         return self.rows.where(int(self.index[row]))
 
+    def numbers(self) -> Tensor:
+        return self.rows.numbers()[self.index]
+
 
 @dataclass(frozen=True)
 class NonNumericArray:
-    """An array of strings or objects; ``read`` returns distinct strings, and an index per row."""
+    """An array of strings or objects; ``read`` returns distinct strings, None for a missing one,
+    and an index per row."""
 
     shape: tuple[int, ...]
     kind: str
-    read: Callable[[], tuple[list[str], Tensor]] | None = None
+    read: Callable[[], tuple[list[Any], Tensor]] | None = None
 
     def __str__(self) -> str:
         return f"{self.kind} {self.shape}"
@@ -171,7 +182,7 @@ class NonNumericArray:
         if read is None or math.prod(shape[1:]) != 1:
             return NonNumericArray(shape, self.kind)
 
-        def chosen() -> tuple[list[str], Tensor]:
+        def chosen() -> tuple[list[Any], Tensor]:
             words, codes = read()
             return words, codes[index]
 

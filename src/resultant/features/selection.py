@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from resultant.features import naming, rows
 from resultant.features.naming import SPLIT, Names, split_part, usual_name, what_of
+from resultant.features.origins import DESCRIPTIONS, Column, Origin
 from resultant.features.rows import AnyArray, ConcatRows, NonNumericArray, Rows, TensorRows
 
 CLASS_NAMES = "class_names"
@@ -49,7 +51,11 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
     metadata, used = classes | metadata, {what_of(old) for old in chosen.values()}
     if describes & {what_of(name) for name in parts} - used:
         metadata = {n: value for n, value in metadata.items() if n not in DESCRIBED}
-    left_out = dict.fromkeys(called[n] for n in parts if what_of(n) not in used | set(classes))
+    origins = _origins(parts, chosen)
+    shown = {what for origin in origins.values() for what in origin.columns}
+    left_out = dict.fromkeys(
+        called[n] for n in parts if what_of(n) not in used | shown | set(classes)
+    )
     called = {new: called[old] for new, old in chosen.items()}
     parts = {new: parts[old] for new, old in chosen.items()}
     labels = {n: pieces for n, pieces in parts.items() if what_of(n) == "labels"}
@@ -58,7 +64,7 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
         metadata |= {CLASS_NAMES: words, "num_classes": len(words), "labels": WORDS}
     other_files: set[str] = set()
     for name in [n for n in parts if n not in labels]:
-        convert = _identity_numbers if what_of(name) == "identities" else _floats
+        convert = _floats if what_of(name) not in rows.INTEGERS else row_numbers
         numbers = [(file, convert(file, called[name], array)) for file, array in parts[name]]
         arrays[name] = _join(where, called[name], numbers)
         other_files |= {file for file, _ in numbers}
@@ -69,8 +75,43 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
         "metadata": metadata,
         "called": called,
         "left_out": tuple(left_out),
+        "origins": origins,
         "label_files": tuple(file for file in label_files if file not in other_files),
     }
+
+
+def _origins(parts: Parts, chosen: dict[str, str]) -> dict[str, Origin]:
+    """Return the origin of the rows of each split that has features."""
+    origins: dict[str, Origin] = {}
+    for new, old in sorted(chosen.items()):
+        split = split_part(new)
+        if what_of(new) in rows.INTEGERS or split in origins:
+            continue
+        pieces = parts[old]
+        number = [array.numbers() for _, array in pieces if isinstance(array, Rows)]
+        if len(number) < len(pieces):
+            continue
+        file = [torch.full_like(n, i) for i, n in enumerate(number)]
+        names = [chosen.get(f"{split}/{what}") for what in ("identities", "groups")]
+        names += [n for n in parts if split_part(n) == split and what_of(n).lower() in DESCRIPTIONS]
+        columns = {
+            what_of(name): Column([array for _, array in parts[name]])
+            for name in dict.fromkeys(names)
+            if name is not None and _is_column(parts[name], pieces)
+        }
+        files = tuple(file for file, _ in pieces)
+        origins[split] = Origin(files, torch.cat(file), torch.cat(number), columns)
+    return origins
+
+
+def _is_column(pieces: list[tuple[str, AnyArray]], features: list[tuple[str, AnyArray]]) -> bool:
+    """Return True for one whole number or string per row of the features."""
+    flat = all(math.prod(a.shape[1:]) == 1 and bool(a.shape) for _, a in pieces)
+    kinds = all(
+        a.dtype in rows.INTEGER_DTYPES if isinstance(a, Rows) else a.read is not None
+        for _, a in pieces
+    )
+    return flat and kinds and _heights(pieces) == _heights(features)
 
 
 def _floats(file: str, name: str, array: AnyArray) -> Rows:
@@ -123,9 +164,9 @@ def _divide(where: str, parts: Parts, called: dict[str, str]) -> tuple[Parts, di
 
 def _split_indices(where: str, words: list[str], codes: Tensor) -> dict[str, Tensor]:
     """Return the indices of the rows of each split; ``codes`` [N] are indices of the words."""
-    splits = [naming.split_of(word) or "" for word in words]
+    splits = [naming.split_of(word or "") or "" for word in words]
     if "" in splits:
-        got = f"the split {words[splits.index('')]!r}, none of train, val and test"
+        got = f"the split {words[splits.index('')] or ''!r}, none of train, val and test"
         raise ValueError(f"expected splits in {SPLIT} of {where}, got: {got}")
     of_row = np.array(splits)[codes.numpy()]
     return {split: torch.from_numpy((of_row == split).nonzero()[0]) for split in np.unique(of_row)}
@@ -150,28 +191,51 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
         naming.require_name(where, what if what in present else name, present)
         return what
 
-    labels = usual_name(present, naming.LABELS) if names.labels is None else require(names.labels)
+    if names.labels is None:
+        labels = usual_name(present, naming.LABELS) or _only_words(parts, names)
+    else:
+        labels = require(names.labels)
     if names.identities is not None:
         identities = require(names.identities)
     else:
         fits = {n for n in present if n.lower() in naming.IDENTITIES and _identifies(parts, n)}
         identities = usual_name(fits - {labels, names.features}, naming.IDENTITIES)
+    groups = None if names.groups is None else require(names.groups)
     if names.features is not None:
         features = {require(names.features)}
     else:
-        reserved = (labels, identities, "labels", "identities", CLASS_NAMES)
+        reserved = (labels, identities, groups, *rows.INTEGERS, CLASS_NAMES)
         others = {n: pieces for n, pieces in parts.items() if what_of(n) not in reserved}
         features = _candidates(others)
         if not features and others:
             got = ", ".join(f"{n} ({p[0][1]})" for n, p in sorted(others.items())[:12])
             rule = f"expected features in {where}, [N, d] floats, a list column, or several columns"
             raise ValueError(f"{rule} of numbers, got {got}")
-    new = dict.fromkeys(features - {"labels"}) | {identities: "identities", labels: "labels"}
-    return {
-        f"{split_part(name)}/{new[what_of(name)] or what_of(name)}": name
-        for name in parts
-        if what_of(name) in new
-    }
+    roles = {"identities": identities, "groups": groups, "labels": labels}
+    chosen = {}
+    for name in parts:
+        what, split = what_of(name), split_part(name)
+        chosen |= {f"{split}/{role}": name for role, own in roles.items() if own == what}
+        if what in features - {"labels"}:
+            chosen[f"{split}/{what}"] = name
+    return chosen
+
+
+def _only_words(parts: Parts, names: Names) -> str | None:
+    """Return the only array of words that may be labels: they repeat, and are not known to be
+    another thing."""
+    taken = {*naming.IDENTITIES, *DESCRIPTIONS, SPLIT, CLASS_NAMES}
+    features = {len(a) for of_name in parts.values() for _, a in of_name if isinstance(a, Rows)}
+    found = set()
+    for name, ((_, array), *_) in parts.items():
+        what = what_of(name)
+        free = what.lower() not in taken and what not in (names.identities, names.groups)
+        flat = len(array.shape) == 1 and array.shape[0] in features
+        if free and flat and isinstance(array, NonNumericArray) and array.read is not None:
+            words, codes = array.read()
+            if len(words) <= max(2, len(codes) // 2):
+                found.add(what)
+    return found.pop() if len(found) == 1 else None
 
 
 def _identifies(parts: Parts, what: str) -> bool:
@@ -222,12 +286,19 @@ def _class_labels(
     return labels, names
 
 
-def _identity_numbers(file: str, name: str, array: AnyArray) -> Rows:
-    """Return identities [N]: integers, or 64 bits of a hash of strings, the same in all files."""
+def row_numbers(file: str, name: str, array: AnyArray) -> Rows:
+    """Return identities [N]: integers, also as text, or 64 bits of a hash of strings."""
     words, values = _values(name, file, array)
-    digests = (hashlib.blake2b(word.encode(), digest_size=8).digest() for word in words)
-    numbers = torch.tensor([int.from_bytes(d, "little", signed=True) for d in digests])
+    numbers = torch.tensor([_number(word) for word in words], dtype=torch.int64)
     return TensorRows(numbers[values] if words else values)
+
+
+def _number(word: str) -> int:
+    """Return the number of a word, the same in all files."""
+    if re.fullmatch(r"0|-?[1-9]\d{0,17}", word):
+        return int(word)
+    digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
 
 
 def _values(name: str, file: str, array: AnyArray) -> tuple[list[str], Tensor]:
@@ -235,7 +306,16 @@ def _values(name: str, file: str, array: AnyArray) -> tuple[list[str], Tensor]:
     one, hint = bool(array.shape) and math.prod(array.shape[1:]) == 1, ""
     if isinstance(array, NonNumericArray):
         if array.read is not None and one:
-            return array.read()
+            words, codes = array.read()
+            if None not in words:
+                return words, codes
+            missing = (codes == words.index(None)).nonzero()[:, 0].tolist()
+            if not missing:
+                return [word or "" for word in words], codes
+            number = "" if len(missing) == 1 else f", the first of {len(missing):,} rows"
+            hint = "; fill in these rows or leave them out"
+            got = f"nothing in row {missing[0]}{number}"
+            raise ValueError(f"expected {name} of {file} in every row, got {got}{hint}")
         rule, got = "[N] integers or strings", str(array)
         hint = "; save it by .astype(str)" * array.kind.startswith("object")
     elif not one or array.dtype.is_complex:

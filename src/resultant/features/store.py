@@ -18,6 +18,7 @@ from resultant.features import rows as rules
 from resultant.features.arrays import FORMAT
 from resultant.features.declared import total_memory
 from resultant.features.naming import Location, Names, split_part, what_of
+from resultant.features.origins import Origin
 from resultant.features.readers import read_arrays
 from resultant.features.rows import INTEGERS, Rows, TensorRows
 
@@ -36,6 +37,7 @@ class FeatureStore:
         called: The names of the arrays in the source.
         left_out: Other arrays of the source, which are not read.
         label_files: Files of labels without features.
+        origins: The `Origin` of the rows of each split.
 
     Example:
         >>> import torch
@@ -54,6 +56,7 @@ class FeatureStore:
         called: Mapping[str, str] | None = None,
         left_out: Sequence[str] = (),
         label_files: Sequence[str] = (),
+        origins: Mapping[str, Origin] | None = None,
     ) -> None:
         """Check the arrays; the arguments are the attributes of the class."""
         self.where, self.metadata = printable(where), dict(metadata or {})
@@ -66,14 +69,18 @@ class FeatureStore:
         self._arrays = rules.check_layout(where, arrays)
         labels = {n: self[n] for n in self._arrays if what_of(n) == "labels"}
         self.num_classes = rules.number_of_classes(where, labels, self.metadata.get("num_classes"))
+        sizes = {split_part(name): len(rows) for name, rows in self._arrays.items()}
+        own = {split: Origin.of(self.where, number) for split, number in sizes.items()}
+        self.origins = own | dict(origins or {})
 
     @staticmethod
     def open(
-        path: Location | Mapping[str, Location],
+        path: Any,
         *,
         features: str | None = None,
         labels: str | None = None,
         identities: str | None = None,
+        groups: str | None = None,
     ) -> FeatureStore:
         """Open a file, a folder of shards, or .npy files by name as a store.
 
@@ -83,16 +90,18 @@ class FeatureStore:
 
         Args:
             path: A file, a folder, a pattern such as ``features/*.parquet``, a URL of Parquet,
-                or a mapping such as {"train/features": "z.npy", "train/labels": "y.npy"}.
+                a mapping such as {"train/features": "z.npy", "train/labels": "y.npy"}, or a data
+                frame of pandas or polars.
             features: The name of the array or column of features, if several could be; of a
                 table with one column per feature, the name before the numbers.
             labels: The name of the array, column or .npy of labels, if not a usual one.
             identities: The name of integers or strings that identify the rows, if not a usual one.
+            groups: The name of integers or strings, of which equal ones keep rows together.
 
         Raises:
             ValueError: A file is missing, broken or does not fit the others.
         """
-        return FeatureStore(**read_arrays(path, Names(features, labels, identities)))
+        return FeatureStore(**read_arrays(path, Names(features, labels, identities, groups)))
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{n} {list(self.shape(n))}" for n in self._arrays)

@@ -1,13 +1,17 @@
 """Features in tables, read by pyarrow: Parquet by row groups, Arrow mapped, CSV and TSV in memory.
 
-Vectors are list columns, or several columns of numbers with numbers in their names (``f0`` to
-``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all floats.
+Vectors are list columns, texts such as ``[0.1, 0.2]``, or several columns of numbers with numbers
+in their names (``f0`` to ``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all floats.
 """
 
+from __future__ import annotations
+
+import gzip
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +29,15 @@ from resultant._core.files import parse_json
 from resultant.features import naming
 from resultant.features.declared import require_content
 from resultant.features.naming import LABELS, Names, usual_name
-from resultant.features.rows import AnyArray, FileRows, NonNumericArray, Rows, reading, torch_dtype
+from resultant.features.rows import (
+    AnyArray,
+    FileError,
+    FileRows,
+    NonNumericArray,
+    Rows,
+    reading,
+    torch_dtype,
+)
 
 KIND = {
     ".parquet": "a whole Parquet file of features",
@@ -36,6 +48,9 @@ KIND = {
 # Bytes of text of a CSV file that are decoded at once.
 BLOCK = 1 << 26
 
+# A vector that was written as text, by Python or NumPy.
+_VECTOR = re.compile(r"\s*\[[-+0-9.eE,\sainf]+\]\s*")
+
 # Columns that data frames add for the numbers of their rows.
 _ROW_NUMBERS = re.compile(r"__index_level_\d+__|Unnamed: \d+|index|")
 
@@ -43,9 +58,8 @@ _ROW_NUMBERS = re.compile(r"__index_level_\d+__|Unnamed: \d+|index|")
 _SEPARATORS = ("-", "_", ".", " ")
 
 
-def read_table(path: Path | str, names: Names) -> tuple[dict[str, AnyArray], list[str]]:
+def read_table(table: Table, names: Names) -> tuple[dict[str, AnyArray], list[str]]:
     """Return the columns of a table by name, and names of classes of Hugging Face datasets."""
-    table = Table(path)
     with table.reading():
         if not table.tops[-1]:
             raise ValueError("no rows")
@@ -64,23 +78,29 @@ def read_table(path: Path | str, names: Names) -> tuple[dict[str, AnyArray], lis
 
 
 class Table:
-    """A table in parts, its row groups or the whole; ``tops`` are their first rows, and the end."""
+    """A table in parts, its row groups or the whole; ``tops`` are their first rows, and the end.
+    A data frame is the whole; the path then stands in errors."""
 
-    def __init__(self, path: Path | str) -> None:
-        self.path, self.suffix = path, Path(str(path).partition("?")[0]).suffix
+    def __init__(self, path: Path | str, names: Names, frame: pa.Table | None = None) -> None:
+        self.path, self.suffix, self.frame = path, naming.kind_of(path), frame is not None
         self.whole: pa.Table | None = None
         with self.reading():
-            if self.suffix == ".parquet":
+            if frame is not None:
+                self.schema, sizes, self.whole = frame.schema, [len(frame)], frame
+            elif self.suffix == ".parquet":
                 with open_parquet(path) as file:
                     self.schema, groups = file.schema_arrow, range(file.num_row_groups)
                     sizes = [file.metadata.row_group(g).num_rows for g in groups]
             else:
                 text = self.suffix in (".csv", ".tsv")
-                self.whole = whole = (_read_csv if text else _map_arrow)(Path(path))
+                whole = _read_csv(Path(path), names) if text else _map_arrow(Path(path))
+                self.whole = whole
                 self.schema, sizes = whole.schema, [len(whole)]
         self.tops = np.cumsum([0, *sizes]).tolist()
 
     def reading(self) -> Any:
+        if self.frame:
+            return frame_errors()
         return reading(self.path, KIND.get(self.suffix, "a whole Arrow file of features"))
 
     @lru_cache(maxsize=1)  # noqa: B019
@@ -100,7 +120,7 @@ class Table:
             return next(file.iter_batches(1, columns=[name])).column(0)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Read a column as a whole; strings of Parquet as distinct values."""
+        """Read a column as a whole; strings of Parquet as distinct values, nulls among them."""
         with self.reading():
             if self.whole is not None:
                 column = self.whole.column(name)
@@ -110,7 +130,8 @@ class Table:
                 with open_parquet(self.path, text) as file:
                     require_sizes(file, range(file.num_row_groups), (name,), name)
                     column = file.read([name]).column(name)
-            refuse_null(column, name, 0)
+            if not is_text(self.schema.field(name).type):
+                refuse_null(column, name, 0)
             return column
 
     def column_array(self, field: pa.Field) -> AnyArray:
@@ -127,14 +148,28 @@ class Table:
 
         return FileRows(numbers, shape, _torch_dtype(value))
 
-    def _words(self, name: str) -> tuple[list[str], Tensor]:
-        """Read the distinct strings of a column and the index of each row."""
+    def _words(self, name: str) -> tuple[list[Any], Tensor]:
+        """Read the distinct strings of a column, None for nothing, and the index of each row."""
         column = self.column(name)
         if not t.is_dictionary(column.type):
             column = column.dictionary_encode()
         array = column.unify_dictionaries().combine_chunks()
-        codes = torch.from_numpy(array.indices.to_numpy().astype(np.int64))
-        return array.dictionary.to_pylist(), codes
+        words: list[Any] = array.dictionary.to_pylist()
+        if self.suffix in (".csv", ".tsv"):
+            words = [word if word.strip() else None for word in words]
+        codes = array.indices.fill_null(len(words)).to_numpy().astype(np.int64)
+        return [*words, None] if array.null_count else words, torch.from_numpy(codes)
+
+
+@contextmanager
+def frame_errors() -> Iterator[None]:
+    """Say of an error that it is about the data frame."""
+    try:
+        yield
+    except FileError:
+        raise
+    except ValueError as error:
+        raise FileError(f"expected a data frame of features, got: {error}") from None
 
 
 class TableRows(Rows):
@@ -225,20 +260,47 @@ def _map_arrow(path: Path) -> pa.Table:
     return opened(source).read_all()
 
 
-def _read_csv(path: Path) -> pa.Table:
-    """Read a table; columns are integers, floats of 32 bits, or strings."""
-    parse = csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
-    names = csv.open_csv(path, csv.ReadOptions(block_size=BLOCK), parse).schema.names
-    if all(map(naming.is_numeral, names)):
-        raise ValueError(f"numbers in the first line: {', '.join(names[:3])}, ...")
-    # Arrow infers types from the first block alone: a first pass infers those of all blocks.
+def _read_csv(path: Path, names: Names) -> pa.Table:
+    """Read a table; columns are integers, floats of 32 bits, strings, or lists of such floats."""
+    parse = csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
+    with _opened(path) as file:
+        header = csv.open_csv(file, csv.ReadOptions(block_size=BLOCK), parse).schema.names
+    if all(map(naming.is_numeral, header)):
+        raise ValueError(f"numbers in the first line: {', '.join(header[:3])}, ...")
+    # Where semicolons part the columns, a comma may part the decimals.
+    points = ".," if parse.delimiter == ";" else "."
+    inferred = [(_inferred(path, header, parse, point), point) for point in points]
+    types, point = max(inferred, key=lambda one: sum(map(is_number, one[0].values())))
+    own = names.identities or usual_name(header, naming.IDENTITIES)
+    if own is not None and types.get(own) == pa.int64():
+        # As the user spells it: 007 is not 7.
+        types[own] = pa.string()
+    convert = csv.ConvertOptions(column_types=types, decimal_point=point)
+    batches, size = [], 0
+    with _opened(path) as file:
+        reader = csv.open_csv(file, csv.ReadOptions(block_size=BLOCK), parse, convert)
+        for batch in reader:
+            size += batch.nbytes
+            require_content(size, "columns")
+            batches.append(batch)
+    table = pa.Table.from_batches(batches, reader.schema)
+    for i, field in enumerate(table.schema):
+        text = t.is_string(field.type) and len(table)
+        if text and _VECTOR.fullmatch(str(table.column(i)[0])):
+            table = table.set_column(i, field.name, _lists(table.column(i), field.name))
+    return table
+
+
+def _inferred(path: Path, names: list[str], parse: Any, point: str) -> dict[str, Any]:
+    """Return the types of columns; Arrow infers those of the first block alone."""
     kinds: dict[str, set[pa.DataType]] = {name: set() for name in names}
-    with open(path, "rb") as file:
+    convert = csv.ConvertOptions(decimal_point=point)
+    with _opened(path) as file:
         file.readline()
         while block := file.read(BLOCK) + file.readline():
             if block.strip():
                 source, options = pa.BufferReader(block), csv.ReadOptions(column_names=names)
-                for field in csv.read_csv(source, options, parse).schema:
+                for field in csv.read_csv(source, options, parse, convert).schema:
                     kinds[field.name].add(field.type)
     types = {}
     for name, found in kinds.items():
@@ -246,13 +308,31 @@ def _read_csv(path: Path) -> pa.Table:
         types[name] = pa.float32() if pa.float64() in numbers else pa.int64()
         if not numbers or not all(map(is_number, numbers)):
             types[name] = pa.string()
-    convert, batches, size = csv.ConvertOptions(column_types=types), [], 0
-    reader = csv.open_csv(path, csv.ReadOptions(block_size=BLOCK), parse, convert)
-    for batch in reader:
-        size += batch.nbytes
-        require_content(size, "columns")
-        batches.append(batch)
-    return pa.Table.from_batches(batches, reader.schema)
+    return types
+
+
+def _opened(path: Path) -> Any:
+    """Open a file of text, packed or not."""
+    return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
+
+
+def _delimiter(path: Path) -> str:
+    """Return what parts the columns: a tab, or of the first line the most frequent."""
+    if naming.kind_of(path) == ".tsv":
+        return "\t"
+    with _opened(path) as file:
+        line = re.sub(r'"[^"]*"', "", file.readline(BLOCK).decode("utf-8", "replace"))
+    return max(",;\t|", key=line.count)
+
+
+def _lists(column: Any, name: str) -> Any:
+    """Return texts such as [0.1, 0.2] as lists of numbers."""
+    texts = column.to_pylist()
+    bad = next((i for i, text in enumerate(texts) if not _VECTOR.fullmatch(text)), None)
+    if bad is not None:
+        raise ValueError(f"{texts[bad][:40]!r} in row {bad} of {name!r}, and a vector before")
+    rows = [np.array(text.strip("[] \n").replace(",", " ").split(), np.float32) for text in texts]
+    return pa.array(rows, pa.list_(pa.float32()))
 
 
 def refuse_null(column: Any, name: str, top: int, width: int = 1) -> None:

@@ -1,18 +1,17 @@
 """`resultant.analyze`: the analysis of features from Python."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from resultant.analysis.analyze import Settings, analyze_sets
-from resultant.analysis.data import feature_sets
+from resultant.analysis.read import read
 from resultant.analysis.result import AnalysisResult
-from resultant.features.prepare import check_features, prepare
-from resultant.features.selection import WORDS
-from resultant.features.store import FeatureStore
+from resultant.analysis.run import run
+from resultant.analysis.split import Settings
 from resultant.report.page import require_report_folder, write_report
 
 
@@ -20,13 +19,19 @@ def analyze(
     X: Any,
     y: Any = None,
     *,
+    labels: str | None = None,
+    ids: Any = None,
+    groups: Any = None,
+    features: str | None = None,
     test: tuple[Any, Any] | None = None,
     val: tuple[Any, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
+    metric: str | None = None,
+    references: str = "fast",
+    fit_fraction: float | None = None,
+    seed: int = 0,
     estimator: str = "mle",
     temperature: float | None = None,
-    references: str = "fast",
-    calibration: str = "scale",
     device: torch.device | str = "cpu",
 ) -> AnalysisResult:
     """Analyze frozen features: recommend a classifier, and evaluate it.
@@ -34,16 +39,24 @@ def analyze(
     In a notebook the result shows the recommendation and a table of all methods.
 
     Args:
-        X: Features [N, p], an array, tensor or data frame; or the path of a feature file, as for
-            the command ``resultant analyze``.
-        y: Labels [N], numbers or words; None for a file.
+        X: The path of a feature file, as for the command ``resultant analyze``; a data frame; or
+            features [N, p], an array or tensor.
+        y: Labels [N], numbers or words, of an array; None for a file, and for a data frame that has
+            a column of labels.
+        labels, features: Names of columns, by default the usual ones.
+        ids: Name of a column that identifies the rows, or values [N] for an array.
+        groups: Name of a column whose equal values keep rows in one split and fold (such as a
+            patient or a writer), or values [N] for an array.
         test: Features and labels of test rows; by default a fifth of each class is held out.
         val: Features and labels of validation rows; by default folds of the training rows.
         out: Folder of a report, which is written if given.
+        metric: ``"accuracy"`` or ``"balanced accuracy"``; by default the second one where a class
+            has twice the training rows of another.
+        references: Classifiers of scikit-learn to compare with: ``none``, ``fast`` or ``all``.
+        fit_fraction: Fraction of the training rows to fit; the others validate.
+        seed: Seed of the held-out rows and of the folds.
         estimator: Estimator of kappa, see `concentration`.
         temperature: Temperature of the vMF classifiers; chosen by default.
-        references: Classifiers of scikit-learn to compare with: ``none``, ``fast`` or ``all``.
-        calibration: ``scale``, ``sigmoid`` or ``isotonic``.
         device: Device of the vMF classifiers.
 
     Returns:
@@ -62,48 +75,13 @@ def analyze(
         >>> result.first.recommendation.key in {m.key for m in result.first.methods}
         True
     """
-    if isinstance(X, (str, os.PathLike)):
-        if y is not None or test is not None or val is not None:
-            raise ValueError("expected a path alone, or features with labels, got a path and more")
-        store, name = FeatureStore.open(X), Path(X).name
-    else:
-        store, name = _memory(X, y, test, val), "features"
     if out is not None:
         require_report_folder(Path(out))
-    prepared = prepare(store)
-    check_features(prepared)
-    sets = feature_sets(prepared, name)
-    settings = Settings(estimator, temperature, references, calibration, device, out is not None)
-    evaluated, first = analyze_sets(sets, settings, lambda _: None)
-    features = tuple(one.result for one in evaluated)
-    result = AnalysisResult(sets[0].source, features, first, options=vars(settings))
-    return result if out is None else write_report(Path(out), result, evaluated)
-
-
-def _memory(X: Any, y: Any, test: Any, val: Any) -> FeatureStore:
-    """Return a store of arrays; labels are numbered in their order."""
-    if y is None:
-        raise ValueError("expected labels y [N] with features X [N, p], got None")
-    splits = {"train": (X, y), "test": test, "val": val}
-    parts = {name: pair for name, pair in splits.items() if pair is not None}
-    labels = {name: _array(own) for name, (_, own) in parts.items()}
-    known = np.unique(np.concatenate(list(labels.values())))
-    arrays: dict[str, Any] = {}
-    for name, (x, _) in parts.items():
-        rows = torch.as_tensor(np.ascontiguousarray(_array(x)))
-        if rows.dim() != 2 or len(rows) != len(labels[name]):
-            got = f"{tuple(rows.shape)} and {labels[name].shape}"
-            raise ValueError(f"expected {name} features [N, p] and labels [N], got shapes {got}")
-        arrays[f"{name}/features"] = rows if rows.is_floating_point() else rows.float()
-        arrays[f"{name}/labels"] = torch.from_numpy(np.searchsorted(known, labels[name]))
-    about = {"class_names": [str(label) for label in known.tolist()], "num_classes": len(known)}
-    words = {"labels": WORDS} if known.dtype.kind in "UO" else {}
-    return FeatureStore("features", arrays, {**about, **words})
-
-
-def _array(a: Any) -> Any:
-    """Return a tensor, a data frame or a list as an array."""
-    if isinstance(a, torch.Tensor):
-        a = a.detach().cpu()
-        a = a.float() if a.dtype == torch.bfloat16 else a
-    return np.asarray(a)
+    rows: dict[str, Any] = {"test": test, "val": val, "fit_fraction": fit_fraction, "seed": seed}
+    names: dict[str, Any] = {"labels": labels, "ids": ids, "groups": groups, "features": features}
+    sets = read(X, y, **names, **rows)
+    settings = Settings(estimator, temperature, references, metric, device, out is not None)
+    studies, first = run(sets, settings)
+    found = tuple(study.result for study in studies if study.result is not None)
+    result = AnalysisResult(sets[0].source, found, first, options=vars(settings))
+    return result if out is None else write_report(Path(out), result, studies)

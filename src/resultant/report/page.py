@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from resultant._core.files import make_folder, replacing, require_writable_folder
-from resultant.analysis.analyze import Evaluated
-from resultant.analysis.export import CLASSIFIER, PREDICTIONS, RESULTS, ROWS, write_files
 from resultant.analysis.result import AnalysisResult, FeatureResult
+from resultant.analysis.run import Study
+from resultant.analysis.write import CLASSIFIER, PREDICTIONS, RESULTS, ROWS, write_files
 from resultant.report import sections, style
 from resultant.report.charts import Chart, draw, numbers
 from resultant.report.table import SHOWN, Table
@@ -50,12 +50,12 @@ def require_report_folder(out: Path) -> None:
 
 
 def write_report(
-    out: Path, result: AnalysisResult, evaluated: Sequence[Evaluated], *, figures: bool = False
+    out: Path, result: AnalysisResult, studies: Sequence[Study], *, figures: bool = False
 ) -> AnalysisResult:
     """Write the page and its files, each complete or absent; return the result with their names."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        result = write_files(folder, result, evaluated, out)
+        result = write_files(folder, result, studies, out)
         write_page(result, folder, figures=figures)
         files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
         for old in PARTS:

@@ -18,14 +18,14 @@ FAMILIES = {"vmf": (style.BLUE, "vMF"), "scikit-learn": (style.ORANGE, "scikit-l
 ROWS = {
     "label": (
         "Likely label errors",
-        "Another class is far more likely than the label, by scores of rows that were held out. "
-        "Log odds: how many nats more likely.",
-        ("more likely", {"log odds": "{:.1f}".format}),
+        "Another class is far more likely than the label, by fits that did not see the row. Odds: "
+        "how many times as likely.",
+        ("more likely", {"odds": "{:,.0f}".format}),
     ),
     "duplicate": (
         "Exact duplicates",
-        "Rows with the same features as a row of another split: test accuracy may be too high.",
-        ("label of the copy", {"copy in": str, "its row": str}),
+        "Rows with the same features as an earlier row.",
+        ("label of the copy", {"copy in": str, "its file": str, "its row": str}),
     ),
     "outlier": (
         "Outliers",
@@ -254,20 +254,24 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
     names, tables = result.data.class_names, []
     for kind, (title, sentence, (other, last)) in ROWS.items():
         table = result.rows.get(kind)
-        if table is None or not len(table.row):
+        if table is None or not len(table.label):
             continue
-        scores: list[Any] = [table.score.tolist()]
-        if kind == "duplicate":
-            scores = [list(map(str, table.copy_split)), list(map(int, table.score))]
+        places, copies = table.places, table.copies
+        scores: list[Any] = [np.minimum(np.exp(table.score), 1e6).tolist()]
+        if kind == "outlier":
+            scores = [table.score.tolist()]
+        if copies is not None:
+            scores = [copies.split.tolist(), copies.file.tolist(), copies.row.tolist()]
         columns = (
-            Column("row", table.row.tolist(), str),
-            Column("split", list(map(str, table.split))),
-            Column("identity", list(map(str, table.identity))),
+            Column("row", places.row.tolist(), str),
+            Column("file", places.file.tolist()),
+            *(Column(name, values, shortened) for name, values in places.columns.items()),
+            Column("split", places.split.tolist()),
             Column("label", [names[c] for c in table.label]),
             Column(other, [names[c] if c >= 0 else "" for c in table.other]),
             *(Column(n, v, form) for (n, form), v in zip(last.items(), scores, strict=True)),
         )
-        total = f"{counted(table.total, 'row', 'rows')}. "
+        total = f"{counted(table.total, 'row', 'rows')}, counted from 0 in the file. "
         tables.append(Table(f"rows-{kind}", title, total + sentence, columns, file=file))
     return tables
 
@@ -281,11 +285,9 @@ def map_charts(result: FeatureResult, most: int) -> list[Chart]:
     label, predicted = m.label[chosen], m.predicted[chosen]
     wrong = label != predicted
     text = [
-        f"row {row}{f', {identity}' if identity else ''}\n{names[y]}"
+        f"{shortened(m.places.name(i))}\n{names[y]}"
         + (f"\npredicted: {names[p]}" if y != p else "")
-        for row, identity, y, p in zip(
-            *(m.row[chosen].tolist(), m.identity[chosen], label, predicted), strict=True
-        )
+        for i, y, p in zip(chosen.tolist(), label, predicted, strict=True)
     ]
     axes = ("first", "second")
     if np.isfinite(m.explained).all():
@@ -309,6 +311,12 @@ def map_charts(result: FeatureResult, most: int) -> list[Chart]:
     )
     x, y = map(Axis, axes)
     return [Chart("map", "Map of the test rows", sentence, x, y, (points,))]
+
+
+def shortened(text: Any) -> str:
+    """Return the beginning of a long text."""
+    text = str(text)
+    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def class_colour(c: int) -> str:

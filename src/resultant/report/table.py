@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from resultant._core.text import signed
-from resultant.analysis.export import write_csv
+from resultant.analysis.write import write_csv
 
 # Rows that the page shows; the CSV file has all rows.
 SHOWN = 100

@@ -1,4 +1,8 @@
-"""Rows of one feature set, and their roles: fit, validate, evaluate."""
+"""Rows of one feature set, and their roles: fit, validate, test.
+
+The folds depend on the values of the rows alone (`resultant.classifiers.folds`): copies of a row,
+and rows of one identity or group, share a fold.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core import memory
-from resultant.analysis.metrics import UnansweredError, sample_rows, split, stratified
-from resultant.classifiers.validation import FOLDS, stratified_splits
+from resultant.analysis.metrics import UnansweredError, sample_rows, stratified
+from resultant.classifiers.folds import fold_splits, held_out, row_keys
+from resultant.classifiers.inputs import digests
+from resultant.classifiers.validation import FOLDS
+from resultant.features.origins import Origin
 
 if TYPE_CHECKING:
     from resultant.features.prepare import Prepared
@@ -27,8 +35,8 @@ EVALUATED_CELLS = 100_000_000
 VALIDATION_CELLS = 5_000_000
 VALIDATION_ROWS = 2_000
 
-# Sum of absolute differences of two distributions over classes that is a tie.
-EVEN = 0.05
+# Classes are unequal if the largest has this many times the training rows of the smallest.
+UNEQUAL = 2
 
 # Training rows up to which methods are validated on all folds; beyond, on the first one.
 FOLDED_ROWS = 5_000
@@ -41,7 +49,7 @@ class Settings:
     estimator: str = "mle"
     temperature: float | None = None  # temperature of the vMF methods; None to choose it
     references: str = "fast"  # "none", "fast" or "all"
-    calibration: str = "scale"  # "scale", "sigmoid" or "isotonic"
+    metric: str | None = None  # "accuracy" or "balanced accuracy"; None to choose by class sizes
     device: torch.device | str = "cpu"  # device of the vMF methods
     theory: bool = True  # also compute the theory and the numbers of the sliders and the map
 
@@ -54,9 +62,29 @@ class Split:
     x: Any  # rows [N, p]: a tensor, or rows in a file
     y: Tensor  # classes [N] int64
     identities: Tensor | None = None  # identities [N] int64, or None
+    groups: Tensor | None = None  # groups [N] int64 whose rows stay together, or None
+    places: Origin | None = None  # places of the rows in the files; None for those of arrays
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @cached_property
+    def origin(self) -> Origin:
+        """The places of the rows in the files of the user."""
+        return Origin.of(self.name, len(self)) if self.places is None else self.places
+
+    @cached_property
+    def digests(self) -> np.ndarray:
+        """Hashes [N] of the values of the rows."""
+        hashes = np.empty(len(self), np.int64)
+        for at, part in self.map(lambda x, _: digests(x.float())):
+            hashes[at.numpy() if isinstance(at, Tensor) else at] = part
+        return hashes
+
+    @cached_property
+    def keys(self) -> np.ndarray:
+        """Keys [N] that rows share if they stay together."""
+        return row_keys(self.digests, self.identities, self.groups)
 
     def chunks(
         self, rows: Tensor | None = None, width: int = 1
@@ -99,6 +127,7 @@ class FeatureSet:
     kept_apart: Tensor | None = None  # training rows [K] that validate and are not fitted, or None
     notes: tuple[str, ...] = ()  # sentences about what reading changed
     metadata: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0  # seed of the folds
 
     @property
     def num_classes(self) -> int:
@@ -126,12 +155,18 @@ class FeatureSet:
             rows[self.kept_apart] = False
         return rows.nonzero().squeeze(1)
 
+    @cached_property
+    def folds(self) -> list[tuple[Tensor, Tensor]]:
+        """The training rows and the other rows of each fold."""
+        return fold_splits(self.train.y, self.train.keys, FOLDS, self.seed)
+
 
 def feature_sets(
     prepared: Prepared,
     source: str,
     fit_fraction: float | None = None,
     *,
+    seed: int = 0,
     vectors: Callable[[str], Any] | None = None,
 ) -> list[FeatureSet]:
     """Return the feature sets of a prepared store."""
@@ -141,23 +176,28 @@ def feature_sets(
         rows: dict[str, Any] = {}
         for role, part in (("train", "train"), ("test", prepared.test), ("val", prepared.val)):
             if part is not None:
-                known = f"{part}/identities" in store
-                identities = store[f"{part}/identities"] if known else None
+                known = {
+                    what: store[f"{part}/{what}"]
+                    for what in ("identities", "groups")
+                    if f"{part}/{what}" in store
+                }
                 x, y = vectors(f"{part}/{name}"), store[f"{part}/labels"]
-                rows[role] = Split(part, x, y, identities)
+                rows[role] = Split(part, x, y, **known, places=store.origins[part])
         if fit_fraction is not None:
-            fitted = split(rows["train"].y, rows["train"].identities, fit_fraction, 0)
-            rows["kept_apart"] = (~fitted).nonzero().squeeze(1)
-        about: dict[str, Any] = {"notes": prepared.notes, "metadata": store.metadata}
+            train = rows["train"]
+            apart = held_out(train.y, train.keys, 1 - fit_fraction, seed)
+            rows["kept_apart"] = apart.nonzero().squeeze(1)
+        about: dict[str, Any] = {"notes": prepared.notes, "metadata": store.metadata, "seed": seed}
         sets.append(FeatureSet(source, name, prepared.names, **rows, **about))
     return sets
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The rows that validate and evaluate; labels alone decide."""
+    """The rows that validate and evaluate, and the metric."""
 
     metric: str  # "accuracy" or "balanced accuracy"
+    reason: str  # the reason for the metric in a sentence
     folds: int | None  # folds of the training rows; None if other rows validate
     splits: tuple[tuple[Tensor, Tensor], ...]  # fitted and validation rows that compare methods
     validation: Split  # the split of the validation rows
@@ -168,11 +208,12 @@ class Plan:
     words: str  # the validation in words
 
 
-def plan(data: FeatureSet, evaluated: int | None = EVALUATED) -> Plan:
+def plan(data: FeatureSet, settings: Settings | None = None) -> Plan:
     """Draw the test rows, and validation rows: of val, else kept apart, else stratified folds."""
+    settings = settings or Settings()
     if len(data.test) < 2:
         raise UnansweredError(f"expected two test rows or more, got {len(data.test)}")
-    metric = metric_of(data)
+    metric, reason = choose_metric(data, settings.metric)
     folds, source = None, data.train
     if data.val is not None:
         source, pools = data.val, [(data.fitted, torch.arange(len(data.val)))]
@@ -180,7 +221,7 @@ def plan(data: FeatureSet, evaluated: int | None = EVALUATED) -> Plan:
     elif data.kept_apart is not None and len(data.kept_apart):
         pools, of = [(data.fitted, data.kept_apart)], "training rows kept apart"
     else:
-        pools = stratified_splits(data.train.y, FOLDS, data.train.identities)
+        pools = data.folds
         folds, of = len(pools), f"training rows, in {len(pools)} folds"
         if len(data.train) > FOLDED_ROWS:
             pools, of = pools[:1], f"training rows, one of {folds} folds"
@@ -201,20 +242,26 @@ def plan(data: FeatureSet, evaluated: int | None = EVALUATED) -> Plan:
     labels = source.y[rows]
     part = "" if len(rows) == total else f" of the {total:,}"
     most = len(data.test)
-    if evaluated is not None:
-        most = min(evaluated, EVALUATED_CELLS // data.num_classes)
+    if settings.references != "all":
+        most = min(EVALUATED, EVALUATED_CELLS // data.num_classes)
     weights, test = row_weights(labels, metric, mass), sample_rows(len(data.test), most, 0)
     words = f"{len(rows):,}{part} {of}"
-    return Plan(metric, folds, tuple(splits), source, rows, labels, weights, test, words)
+    about = tuple(splits), source, rows, labels, weights, test, words
+    return Plan(metric, reason, folds, *about)
 
 
-def metric_of(data: FeatureSet) -> str:
-    """Return "balanced accuracy" if test rows are even over classes, not as the training rows."""
-    test = torch.bincount(data.test.y, minlength=data.num_classes).double()
-    train, asked = data.counts.double(), test > 0
-    test, train, even = test / test.sum(), train / train.sum(), asked / asked.sum()
-    nearer = (test - even).abs().sum() + EVEN < (test - train).abs().sum()
-    return BALANCED if nearer else ACCURACY
+def choose_metric(data: FeatureSet, metric: str | None) -> tuple[str, str]:
+    """Return the metric, by default balanced accuracy for unequal classes, and the reason."""
+    least, most = int(data.counts.min()), int(data.counts.max())
+    sizes = f"classes have {least:,} to {most:,} training rows"
+    if metric is not None:
+        if metric not in (ACCURACY, BALANCED):
+            raise ValueError(f"expected metric to be {ACCURACY!r} or {BALANCED!r}, got {metric!r}")
+        return metric, f"The metric is {metric}, as asked for; {sizes}."
+    if most >= UNEQUAL * least:
+        reason = f"The metric is balanced accuracy, the mean over the classes: {sizes}."
+        return BALANCED, f"{reason} --metric accuracy counts all rows alike."
+    return ACCURACY, f"The metric is accuracy: {sizes}."
 
 
 def row_weights(labels: Tensor, metric: str, mass: Tensor | None = None) -> Tensor:

@@ -1,0 +1,118 @@
+"""A map of the test rows, and the numbers of the sliders."""
+
+import importlib.util
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant.analysis.candidate import Candidate
+from resultant.analysis.explain import places_of
+from resultant.analysis.fit import sample_of, unit_rows
+from resultant.analysis.metrics import stratified
+from resultant.analysis.result import Explorer, FeatureMap
+from resultant.analysis.split import FeatureSet, Plan, row_weights
+from resultant.classes.metric import Metric
+from resultant.classes.realization import cosines
+from resultant.classes.statistics import ClassState
+from resultant.classifiers.validation import shuffled_ranks
+
+# Training rows times dimension that a metric is fitted to, its dimensions at most (directions are
+# not whitened beyond), and points of the map.
+METRIC_ENTRIES = 2e7
+METRIC_DIM = 2_048
+MAP_ROWS = 2_000
+
+# Shrinkages of the slider; the map has the second one.
+SHRINKAGES = (0.1, 0.3, 0.6, 0.9)
+
+# Test rows of the sliders, candidates per row, numbers of all of them, and classes of a boundary.
+EXPLORED_ROWS = 500
+CANDIDATES = 100
+EXPLORED_CELLS = 250_000
+SHOWN_CLASSES = 24
+
+# Classes in one metric; None for the plain directions.
+Directions = tuple[Metric | None, ClassState]
+
+
+def fit_directions(data: FeatureSet, estimator: str) -> list[Directions]:
+    """Fit the classes of a stratified sample in the plain and in the whitened directions."""
+    rows = data.fitted[stratified(data.train.y[data.fitted], METRIC_ENTRIES / data.dim)]
+    sample = sample_of(data, data.train.read(rows), data.train.y[rows])
+    whiten = data.dim <= METRIC_DIM
+    plain = sample.sums(scatter=whiten)
+    fitted: list[Directions] = [(None, plain.state(estimator))]
+    if whiten:
+        metric = Metric.fit(plain, SHRINKAGES[0])
+        sums = sample.metric_sums(torch.arange(len(rows)), metric, SHRINKAGES)
+        for shrinkage, own in zip(SHRINKAGES, sums, strict=True):
+            fitted.append((metric.with_shrinkage(shrinkage), own.state(estimator)))
+    return fitted
+
+
+def feature_map(
+    data: FeatureSet, plan: Plan, fitted: list[Directions], predicted: Tensor
+) -> FeatureMap:
+    """Map test rows to two dimensions: PCA of the whitened rows, or UMAP if it is installed."""
+    at = stratified(data.test.y[plan.test], MAP_ROWS)
+    rows, predicted = plan.test[at], predicted[at]
+    z = unit_rows(fitted[min(2, len(fitted) - 1)][0], data.test.read(rows)).float()
+    kind, explained = "PCA", (float("nan"), float("nan"))
+    if importlib.util.find_spec("umap") is not None and len(z) > 15:
+        import umap  # pyright: ignore[reportMissingImports]
+
+        xy, kind = umap.UMAP(metric="cosine", random_state=0).fit_transform(z.numpy()), "UMAP"
+    else:
+        centred = z - z.mean(0)
+        variance, axes = torch.linalg.eigh(centred.T @ centred)
+        top = axes[:, [-1, -2]]
+        # The sign of an axis is arbitrary: its largest coordinate is positive.
+        top = top * top.gather(0, top.abs().argmax(0, keepdim=True)).sign()
+        xy = (centred @ top).numpy()
+        shares = variance.clamp_min(0)[[-1, -2]] / variance.clamp_min(0).sum().clamp_min(1e-30)
+        explained = (float(shares[0]), float(shares[1]))
+    place, places = xy.astype(np.float32).T, places_of(data.test, rows)
+    about = places, data.test.y[rows].numpy(), predicted.numpy()
+    return FeatureMap(kind, place[0], place[1], *about, explained)
+
+
+def explorer(data: FeatureSet, plan: Plan, fitted: list[Directions], vmf: Candidate) -> Explorer:
+    """Return the numbers of the sliders, which start with a vMF method."""
+    settings = vmf.settings
+    C, S, rows = data.num_classes, len(fitted), plan.test
+    most = min(EXPLORED_ROWS, EXPLORED_CELLS // (S * min(C, CANDIDATES)))
+    # As many rows of each class as possible.
+    spread = shuffled_ranks(data.test.y[rows]).argsort(stable=True)[:most]
+    rows = rows[spread.sort().values]
+    x, label = data.test.read(rows), data.test.y[rows]
+    states = [state for _, state in fitted]
+    rho = torch.stack([cosines(unit_rows(m, x), state.mu) for m, state in fitted]).float()
+    # The classes of each row with the largest cosine under any metric, and its own.
+    nearest = rho.amax(0).scatter(1, label[:, None], 2.0).topk(min(C, CANDIDATES), 1)
+    candidates = nearest.indices.sort(1).values
+    # Evenly over the class sizes, the largest first.
+    order = data.counts.argsort(descending=True, stable=True)
+    shown = order[torch.linspace(0, C - 1, min(SHOWN_CLASSES, C)).round().long()]
+    log_prior = (data.counts.double() / data.counts.sum()).log()
+    shrinkage = np.array([np.nan if metric is None else metric.shrinkage for metric, _ in fitted])
+    start = {k: settings.get(k) for k in ("realization", "beta", "temperature", "prior", "scale")}
+    metric = 0
+    if settings.get("whiten") and S > 1:
+        metric = 1 + int(np.abs(shrinkage[1:] - float(settings.get("shrinkage", 0.3))).argmin())
+    return Explorer(
+        dim=data.dim,
+        shrinkage=shrinkage,
+        kappa=torch.stack([state.kappa for state in states]).numpy(),
+        resultant=torch.stack([state.resultant for state in states]).numpy(),
+        log_prior=log_prior.numpy(),
+        row=rows.numpy(),
+        label=label.numpy(),
+        weight=row_weights(label, plan.metric).numpy(),
+        candidates=candidates.numpy(),
+        cosine=rho.gather(2, candidates.expand(S, -1, -1)).numpy(),
+        shown=shown.numpy(),
+        pair_cosine=torch.stack([a.mu[shown] @ a.mu[shown].T for a in states]).numpy(),
+        start={**start, "metric": metric},
+        method=vmf.name,
+    )

@@ -1,0 +1,120 @@
+"""Read rows with labels from files, arrays or data frames."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from resultant._core.text import printable
+from resultant.analysis.split import FeatureSet, feature_sets
+from resultant.features.naming import Names
+from resultant.features.origins import Column, Origin
+from resultant.features.prepare import Prepared, check_features, prepare
+from resultant.features.rows import NonNumericArray
+from resultant.features.selection import WORDS, row_numbers
+from resultant.features.store import FeatureStore
+
+
+def read(
+    X: Any,
+    y: Any = None,
+    *,
+    labels: str | None = None,
+    ids: Any = None,
+    groups: Any = None,
+    features: str | None = None,
+    test: tuple[Any, Any] | None = None,
+    val: tuple[Any, Any] | None = None,
+    fit_fraction: float | None = None,
+    seed: int = 0,
+) -> list[FeatureSet]:
+    """Read features and labels, and divide them if they have no test rows.
+
+    Args:
+        X: The path of a feature file, a data frame, or features [N, p].
+        y: Labels [N] of an array; None for a file, and for a data frame with its labels.
+        labels, ids, groups, features: Names of columns of a file or data frame, by default the
+            usual ones; ``ids`` and ``groups`` of an array are values [N].
+        test, val: Features and labels of test and validation rows, of arrays.
+        fit_fraction: Fraction of the training rows to fit; the others validate.
+        seed: Seed of the division and of the folds.
+
+    Returns:
+        The feature sets, ready for `resultant.analysis.run`.
+
+    Raises:
+        ValueError: Rows or labels do not fit.
+    """
+    whole = isinstance(X, str | os.PathLike)
+    if whole or (y is None and hasattr(X, "columns")):
+        if y is not None or test is not None or val is not None:
+            got = "a path" if whole else "a data frame"
+            raise ValueError(f"expected {got} alone, or features with labels, got {got} and more")
+        names = Names(features, labels, ids, groups)
+        if any(name is not None and not isinstance(name, str) for name in names):
+            raise ValueError("expected names of columns for labels, ids and groups, got values")
+        title = printable(Path(X).name) if whole else "data frame"
+        store = FeatureStore.open(X, **names._asdict())
+    else:
+        title, store = "features", memory_store(X, y, ids, groups, test, val)
+    prepared = prepare(store, seed=seed)
+    return ready(prepared, title, fit_fraction, seed)
+
+
+def ready(
+    prepared: Prepared, title: str, fit_fraction: float | None = None, seed: int = 0
+) -> list[FeatureSet]:
+    """Check the rows of a prepared store, and return its feature sets."""
+    check_features(prepared)
+    return feature_sets(prepared, title, fit_fraction, seed=seed)
+
+
+def memory_store(X: Any, y: Any, ids: Any, groups: Any, test: Any, val: Any) -> FeatureStore:
+    """Return a store of arrays; labels are numbered in their order."""
+    if y is None:
+        raise ValueError("expected labels y [N] with features X [N, p], got None")
+    splits = {"train": (X, y), "test": test, "val": val}
+    parts = {name: pair for name, pair in splits.items() if pair is not None}
+    labels = {name: plain(own) for name, (_, own) in parts.items()}
+    known = np.unique(np.concatenate(list(labels.values())))
+    arrays: dict[str, Any] = {}
+    for name, (x, _) in parts.items():
+        rows = torch.as_tensor(np.ascontiguousarray(plain(x)))
+        if rows.dim() != 2 or len(rows) != len(labels[name]):
+            got = f"{tuple(rows.shape)} and {labels[name].shape}"
+            raise ValueError(f"expected {name} features [N, p] and labels [N], got shapes {got}")
+        arrays[f"{name}/features"] = rows if rows.is_floating_point() else rows.float()
+        arrays[f"{name}/labels"] = torch.from_numpy(np.searchsorted(known, labels[name]))
+    origins = {}
+    for what, values in (("identities", ids), ("groups", groups)):
+        if values is None:
+            continue
+        words = plain(values)
+        if words.shape != labels["train"].shape:
+            name = "ids" if what == "identities" else what
+            rule = f"expected {name} [{len(labels['train'])}], one per row of X"
+            raise ValueError(f"{rule}, got shape {words.shape}")
+        distinct, codes = np.unique(words.astype(str), return_inverse=True)
+        known_words = [str(word) for word in distinct], torch.from_numpy(codes)
+        column = NonNumericArray(words.shape, "strings", partial(tuple, known_words))
+        arrays[f"train/{what}"] = row_numbers("X", what, column)[:]
+        before = origins.get("train") or Origin.of("X", len(words))
+        name = "id" if what == "identities" else "group"
+        columns = {**before.columns, name: Column([column])}
+        origins["train"] = Origin(before.files, before.file, before.row, columns)
+    about = {"class_names": [str(label) for label in known.tolist()], "num_classes": len(known)}
+    words = {"labels": WORDS} if known.dtype.kind in "UO" else {}
+    return FeatureStore("features", arrays, {**about, **words}, origins=origins)
+
+
+def plain(a: Any) -> Any:
+    """Return a tensor, a data frame or a list as an array."""
+    if isinstance(a, torch.Tensor):
+        a = a.detach().cpu()
+        a = a.float() if a.dtype == torch.bfloat16 else a
+    return np.asarray(a)

@@ -1,0 +1,219 @@
+"""The analysis of feature sets as a sequence: split, fit, choose, evaluate, explain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resultant.analysis import metrics
+from resultant.analysis.candidate import Candidate
+from resultant.analysis.choose import Choice, choose, recommend
+from resultant.analysis.evaluate import confusion, evaluate
+from resultant.analysis.explain import cautions, duplicates, suspicious_rows
+from resultant.analysis.fit import MIXTURE, Progress, few_threads, fit, unit_rows
+from resultant.analysis.pictures import explorer, feature_map, fit_directions
+from resultant.analysis.references import left_out
+from resultant.analysis.result import FeatureData, FeatureResult
+from resultant.analysis.space import FrozenSpace, named_groups
+from resultant.analysis.split import FeatureSet, Plan, Settings, plan
+from resultant.analysis.theory import ask_theory
+from resultant.classes.groups import shot_groups
+
+# Features that `resultant extract` takes from the layer that the loss is computed on.
+PROJECTION = "projection"
+
+# Test rows times classes at most that the theory is asked of.
+THEORY_CELLS = 20_000_000
+
+
+@dataclass(eq=False)
+class Study:
+    """One feature set on its way through the steps, each of which fills in a part."""
+
+    data: FeatureSet
+    plan: Plan
+    settings: Settings
+    candidates: list[Candidate] = field(default_factory=list)
+    choice: Choice | None = None
+    result: FeatureResult | None = None
+
+    @property
+    def used(self) -> Candidate:
+        """The recommended method, or the best one if none is recommended."""
+        assert self.choice is not None, "choose before"
+        return self.named(self.choice.used if self.choice.able else self.choice.best)
+
+    @property
+    def vmf(self) -> Candidate:
+        """The used method if it has one vMF per class, else the best such method."""
+        able = [c for c in self.candidates if c.family == "vmf" and c.key != MIXTURE]
+        if self.used in able or not able:
+            return self.used
+        return max(able, key=lambda c: float(c.hits(self.plan.labels) @ self.plan.weights))
+
+    @property
+    def score(self) -> float:
+        """The best validation score."""
+        assert self.choice is not None, "choose before"
+        return float(self.named(self.choice.best).hits(self.plan.labels) @ self.plan.weights)
+
+    @property
+    def right(self) -> Tensor:
+        """Test rows [M] that the used method predicts correctly."""
+        assert self.used.tested is not None, "evaluate before"
+        return self.used.tested.predicted == self.data.test.y[self.plan.test]
+
+    def named(self, key: str) -> Candidate:
+        """Return a candidate by its key."""
+        return next(c for c in self.candidates if c.key == key)
+
+
+def run(
+    sets: Sequence[FeatureSet],
+    settings: Settings | None = None,
+    progress: Progress = lambda _: None,
+    summarized: Callable[[Study], object] = lambda _: None,
+) -> tuple[list[Study], int]:
+    """Analyze feature sets of one source.
+
+    Args:
+        sets: The feature sets, see `resultant.analysis.read`.
+        settings: Options of the analysis.
+        progress: Called with the name of each step.
+        summarized: Called with the best feature set before its rows are explained.
+
+    Returns:
+        One study per feature set, and the index of the best one.
+    """
+    settings = settings or Settings()
+    if not sets:
+        raise metrics.UnansweredError("expected one feature set or more, got none")
+    several = len(sets) > 1
+    steps = [
+        (lambda text, name=data.name: progress(f"{name}: {text}")) if several else progress
+        for data in sets
+    ]
+    studies = [Study(data, plan(data, settings), settings) for data in sets]
+    for study, step in zip(studies, steps, strict=True):
+        study.candidates = fit(study.data, study.plan, settings, step)
+        study.choice = choose(study.candidates, study.plan)
+    # Training rows say nothing about a projection, which the loss has fitted to them.
+    every = range(len(sets))
+    able = [i for i in every if studies[i].plan.folds is None or sets[i].name != PROJECTION]
+    first = max(able or every, key=lambda i: studies[i].score)
+    for i in sorted(every, key=lambda i: i != first):
+        steps[i]("evaluate on the test rows")
+        summarize(studies[i])
+        if i == first:
+            summarized(studies[i])
+    for study, step in zip(studies, steps, strict=True):
+        if settings.theory:
+            explain(study, step)
+    return studies, first
+
+
+def summarize(study: Study) -> None:
+    """Evaluate the candidates, and make the result without explanations."""
+    data, rows, choice = study.data, study.plan, study.choice
+    assert choice is not None, "choose before"
+    started = time.perf_counter()
+    with few_threads(len(data.test) * data.dim):
+        methods = evaluate(study.candidates, choice, data, rows)
+        copies, across = duplicates(data)
+    used = next(m for m in methods if m.key == study.used.key)
+    assert study.used.tested is not None
+    study.result = FeatureResult(
+        data=about(study, tuple(cautions(data, rows, copies, across, used))),
+        methods=methods,
+        recommendation=recommend(methods, choice, data, rows),
+        confusion=confusion(study.used.tested.predicted, data.test.y[rows.test], data.num_classes),
+        rows={"duplicate": copies},
+        seconds={
+            "fit": sum(c.fit_seconds for c in study.candidates),
+            "evaluate": time.perf_counter() - started,
+        },
+    )
+
+
+def about(study: Study, warnings: tuple[metrics.Caution, ...]) -> FeatureData:
+    """Return the facts of a feature set."""
+    data, rows = study.data, study.plan
+    return FeatureData(
+        source=data.source,
+        name=data.name,
+        dim=data.dim,
+        class_names=data.class_names,
+        splits={s.name: len(s) for s in data.splits},
+        train=data.train.name,
+        test=data.test.name,
+        val=None if data.val is None else data.val.name,
+        validation=rows.words,
+        metric=rows.metric,
+        metric_reason=rows.reason,
+        train_count=data.counts.numpy(),
+        test_count=torch.bincount(data.test.y, minlength=data.num_classes).numpy(),
+        group=shot_groups(data.counts).numpy(),
+        group_names=named_groups(data.counts),
+        evaluated=len(rows.test),
+        notes=tuple(filter(None, (*data.notes, left_out(data, study.settings.references)))),
+        warnings=warnings,
+        metadata=data.metadata,
+    )
+
+
+def explain(study: Study, progress: Progress) -> None:
+    """Add rows to look at, the map, the numbers of the sliders and the theory."""
+    started, result = time.perf_counter(), study.result
+    assert result is not None and study.used.tested is not None, "summarize before"
+    data, rows, vmf = study.data, study.plan, study.vmf
+    with few_threads(len(data.train) * data.dim):
+        progress("look for suspicious rows")
+        found = {**suspicious_rows(data, study.used, vmf), **result.rows}
+        progress("map and sliders")
+        directions = fit_directions(data, study.settings.estimator)
+        drawn = feature_map(data, rows, directions, study.used.tested.predicted)
+        sliders = explorer(data, rows, directions, vmf)
+        progress("theory")
+        theory = ask_theory(space_of(study, vmf))
+    seconds = {**result.seconds, "explain": time.perf_counter() - started}
+    more: dict[str, Any] = {"map": drawn, "explorer": sliders, "theory": theory}
+    study.result = replace(result, rows=found, seconds=seconds, **more)
+
+
+def space_of(study: Study, vmf: Candidate) -> FrozenSpace:
+    """Return the classes of a vMF method with some of the test rows, in its metric."""
+    data, metric = study.data, vmf.model.metric_
+    some = metrics.sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
+    own, identities = data.fitted, data.train.identities
+    return FrozenSpace.fit(
+        MetricRows(data.train.x, metric, None if data.kept_apart is None else own),
+        data.train.y[own],
+        MetricRows(data.test.x, metric)[some],
+        data.test.y[some],
+        num_classes=data.num_classes,
+        name=data.name,
+        tau=vmf.settings["temperature"],
+        estimator=study.settings.estimator,
+        identities=None if identities is None else identities[own],
+        device=study.settings.device,
+    )
+
+
+class MetricRows:
+    """Rows [N, p] of an ``index`` [n] or all as unit vectors of a metric, read when asked for."""
+
+    def __init__(self, rows: Any, metric: Any, index: Tensor | None = None) -> None:
+        self.rows, self.metric, self.index, self.dtype = rows, metric, index, torch.float32
+        self.shape = (len(rows) if index is None else len(index), rows.shape[1])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, at: Any) -> Tensor:
+        x = self.rows[at if self.index is None else self.index[at]].float()
+        return x if self.metric is None else unit_rows(self.metric, x).float().cpu()

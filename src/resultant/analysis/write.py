@@ -1,0 +1,151 @@
+"""Files beside a page: the saved classifier, predictions, rows to look at, numbers as JSON."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant.analysis.candidate import probabilities
+from resultant.analysis.explain import places_of
+from resultant.analysis.result import AnalysisResult, Places
+from resultant.analysis.run import Study
+from resultant.analysis.split import FeatureSet
+from resultant.features.selection import WORDS
+
+RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"
+PREDICTIONS = "predictions.parquet"
+
+# Probabilities of all classes up to this number of cells; the most likely classes beyond.
+CELLS = 5_000_000
+TOP = 5
+
+# Beginnings that a spreadsheet takes for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+LOAD = """\
+import resultant
+
+model = resultant.load_classifier({path!r})
+model.predict(X)"""
+
+
+def write_files(
+    folder: Path, result: AnalysisResult, studies: Sequence[Study], shown: Path | None = None
+) -> AnalysisResult:
+    """Write the files beside the page, whose folder is ``shown`` in code."""
+    first, method = studies[result.chosen], result.first.recommended
+    files = {"results": RESULTS, "rows": write_rows(folder, result)}
+    files["predictions"] = write_predictions(folder, first.data, first.used.model)
+    if method is not None:
+        saved_classifier(first).save(folder / CLASSIFIER)
+        files["classifier"] = CLASSIFIER
+        where = shown or folder
+        # A page that is passed on names no folder of the machine that it was made on.
+        path = CLASSIFIER if where.is_absolute() else str(where / CLASSIFIER)
+        code = LOAD.format(path=path)
+        chosen = replace(result.first.recommendation, code=code, saved=CLASSIFIER)
+        features = list(result.features)
+        features[result.chosen] = replace(result.first, recommendation=chosen)
+        result = replace(result, features=tuple(features))
+    result = replace(result, files=files)
+    text = json.dumps(result.to_dict(), allow_nan=False) + "\n"
+    (folder / RESULTS).write_text(text, encoding="utf-8")
+    return result
+
+
+def saved_classifier(study: Study) -> Any:
+    """Return the classifier that is used, with the labels of the user."""
+    classifier, names = copy.copy(study.used.model), study.data.class_names
+    # Words if the labels are words, else the numbers of the file.
+    classifier.classes_ = np.arange(len(names))
+    if all(name.isdecimal() for name in names):
+        classifier.classes_ = np.array([int(name) for name in names])
+    elif study.data.metadata.get("labels") == WORDS:
+        classifier.classes_ = np.array(names)
+    return classifier
+
+
+def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
+    """Write the test rows with probabilities of all or of the top classes; return the file name."""
+    everyone = len(data.test) * data.num_classes <= CELLS
+    names, k, parts = np.array(data.class_names), min(TOP, data.num_classes), []
+    for at, x, y in data.test.chunks(None, data.num_classes):
+        p = probabilities(model, x, data.num_classes)
+        top = p.topk(k, 1)
+        found: dict[str, Any] = {"label": names[y], "predicted": names[p.argmax(1)]}
+        found["probability"] = _rounded(top.values[:, 0])
+        if everyone:
+            found |= {f"p_{name}": _rounded(p[:, c]) for c, name in enumerate(names)}
+        else:
+            for i in range(1, k):
+                found[f"predicted_{i + 1}"] = names[top.indices[:, i]]
+                found[f"probability_{i + 1}"] = _rounded(top.values[:, i])
+        places = places_of(data.test, torch.arange(at.start, at.stop))
+        parts.append({**place_columns(places, found), **found})
+    from pyarrow import parquet, table
+
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    parquet.write_table(table(whole), folder / PREDICTIONS)
+    return PREDICTIONS
+
+
+def place_columns(places: Places, taken: Iterable[str] = ()) -> dict[str, Any]:
+    """Return columns that lead back to the rows: file, number and columns of the user."""
+    columns: dict[str, Any] = {"file": places.file.astype(str), "row": places.row}
+    for name, values in places.columns.items():
+        free = name not in columns and name not in taken
+        columns[name if free else f"{name} (of the file)"] = np.array(values, object)
+    return columns
+
+
+def _rounded(p: Tensor) -> np.ndarray:
+    return np.round(p.double().numpy(), 6)
+
+
+def write_rows(folder: Path, result: AnalysisResult) -> str:
+    """Write the rows to look at as CSV; return the name of the file."""
+    header = ["features", "kind", "split", "file", "row"]
+    tables = [(f, t) for f in result.features for t in f.rows.values()]
+    columns = dict.fromkeys(name for _, t in tables for name in t.places.columns)
+    own = ["label", "other", "score", "copy_file", "copy_row"]
+    lines = []
+    for feature, t in tables:
+        classes, places = feature.data.class_names, t.places
+        for i, row in enumerate(places.row.tolist()):
+            texts = [values[i] if (values := places.columns.get(n)) else "" for n in columns]
+            last = [f"{t.score[i]:.4g}", "", ""]
+            if t.copies is not None:
+                last = ["", t.copies.file[i], int(t.copies.row[i])]
+            place = [feature.data.name, t.kind, places.split[i], places.file[i], row, *texts]
+            lines.append([*place, classes[t.label[i]], classes[t.other[i]], *last])
+    names = [name if name not in (*header, *own) else f"{name} (of the file)" for name in columns]
+    write_csv(folder / ROWS, [*header, *names, *own], lines)
+    return ROWS
+
+
+def write_csv(path: Path, header: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+    """Write a table in which no cell is a formula."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([csv_cell(name) for name in header])
+        writer.writerows([[csv_cell(cell) for cell in line] for line in lines])
+
+
+def csv_cell(value: object) -> object:
+    """A cell of a table; a text that a spreadsheet would run as a formula begins with a quote."""
+    if not isinstance(value, str) or not value.lstrip(" ").startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
