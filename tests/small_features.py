@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from resultant.analysis.data import FeatureSet, Split
+from resultant.analysis.split import FeatureSet, Split
 
 COUNTS = (60, 40, 25, 12, 8, 6)
 # From dimension 62 on, expansions need no recurrences, which are slow for small tensors.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from resultant._core import text
-from resultant.analysis.export import csv_cell
+from resultant.analysis.write import csv_cell
 from resultant.images.store import data_size
 from resultant.report.page import file_name
 

@@ -1,7 +1,9 @@
 """The analysis of feature sets: roles of rows, search, references, choice, evaluation, rows."""
 
+import importlib
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,20 +11,35 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.neighbors import NearestCentroid
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import cross_val_predict, cross_val_score
 from torch import Tensor
 from torch.nn import functional
 
 import resultant
-from resultant import VMFClassifierCV
-from resultant.analysis import analyze as steps_of
-from resultant.analysis.analyze import Settings, analyze_sets, compare_sets, fit_rules
-from resultant.analysis.data import ACCURACY, BALANCED, FeatureSet, Split, plan, row_weights
-from resultant.analysis.evaluate import SMALLEST, Candidate, Predictions, choose, confusion, predict
-from resultant.analysis.explain import duplicates, suspicious_rows
-from resultant.analysis.methods import BUDGETS, Budget, Discriminant, references, search
+from resultant import VMFClassifier
+from resultant.analysis import compare_sets
+from resultant.analysis.candidate import SMALLEST, Candidate, Predictions
+from resultant.analysis.choose import Choice, choose
+from resultant.analysis.evaluate import confusion
+from resultant.analysis.explain import duplicates, label_errors, outliers, table
+from resultant.analysis.fit import fit
+from resultant.analysis.references import BUDGETS, Discriminant, code_of, table as references
+from resultant.analysis.run import Study, run
+from resultant.analysis.split import (
+    ACCURACY,
+    BALANCED,
+    FeatureSet,
+    Settings,
+    Split,
+    plan,
+    row_weights,
+)
 from small_features import COUNTS, small_features, small_set
+
+fit_module = importlib.import_module("resultant.analysis.fit")
 
 
 @pytest.fixture(autouse=True)
@@ -31,14 +48,22 @@ def one_component_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
 
 
+BRIEF = Settings(references="none", theory=False)
+
+
 def with_train(data: FeatureSet, **changes: Any) -> FeatureSet:
     return replace(data, train=replace(data.train, **changes))
 
 
 def test_weights_give_the_metric() -> None:
+    """Balanced accuracy where a class has twice the training rows of another, or as asked for."""
     data = small_set()
-    assert plan(data).metric == BALANCED
-    assert plan(replace(data, test=data.train)).metric == ACCURACY
+    assert plan(data).metric == BALANCED and "6 to 60 training rows" in plan(data).reason
+    asked = plan(data, Settings(metric=ACCURACY))
+    assert asked.metric == ACCURACY and "as asked for" in asked.reason
+    assert plan(replace(data, train=data.test)).metric == ACCURACY
+    with pytest.raises(ValueError, match="expected metric to be 'accuracy' or"):
+        plan(data, Settings(metric="f1"))
     y = torch.tensor([0, 0, 0, 1, 2, 2])
     hits = torch.tensor([1.0, 0, 1, 1, 0, 1]).double()
     assert float(row_weights(y, ACCURACY) @ hits) == pytest.approx(4 / 6)
@@ -50,21 +75,22 @@ def test_weights_give_the_metric() -> None:
 def test_folds_val_and_rows_kept_apart() -> None:
     folds = plan(small_set())
     assert folds.folds is not None and len(folds.splits) == 5
-    for fit, rows in folds.splits:
-        assert sorted([*fit.tolist(), *rows.tolist()]) == list(range(sum(COUNTS)))
+    for fitted, rows in folds.splits:
+        assert sorted([*fitted.tolist(), *rows.tolist()]) == list(range(sum(COUNTS)))
     assert sorted(folds.rows.tolist()) == list(range(sum(COUNTS)))
     own = plan(small_set(val=True))
     assert own.folds is None and own.validation.name == "val" and "split val" in own.words
     apart = plan(small_set(kept_apart=torch.arange(0, 60, 2)))
     assert apart.rows.tolist() == list(range(0, 60, 2))
     assert len(apart.splits[0][0]) == sum(COUNTS) - 30
-    # Rows of one identity share a fold.
+    # Rows of one identity or group share a fold.
     ids = torch.arange(sum(COUNTS)) // 2
-    for fit, rows in plan(with_train(small_set(), identities=ids)).splits:
-        assert not set(ids[fit].tolist()) & set(ids[rows].tolist())
+    for name in ("identities", "groups"):
+        for fitted, rows in plan(with_train(small_set(), **{name: ids})).splits:
+            assert not set(ids[fitted].tolist()) & set(ids[rows].tolist())
     # Thousands of classes validate on few rows.
     y = torch.arange(6000).repeat_interleave(3)
-    rows = Split("train", torch.zeros(len(y), 2), y)
+    rows = Split("train", torch.rand(len(y), 2), y)
     names = tuple(map(str, range(6000)))
     made = plan(FeatureSet("m", "x", names, rows, replace(rows, name="test")))
     assert len(made.splits) == 1 and 2000 <= len(made.rows) <= 4000
@@ -73,8 +99,9 @@ def test_folds_val_and_rows_kept_apart() -> None:
 def candidate(key: str, hits: Tensor, rank: float, family: str = "scikit-learn") -> Candidate:
     """A method with the given correct predictions of the class 1."""
     zero = torch.zeros(len(hits))
-    predicted = Predictions(hits.long(), zero, zero)
-    return Candidate(key, key, family, rank, {}, "", predicted, None, 0.0, 1)
+    one = Candidate(key, key, family, rank, partial(object))
+    one.validated = Predictions(hits.long(), zero, zero)
+    return one
 
 
 def test_the_best_is_chosen_and_of_ties_the_simplest() -> None:
@@ -82,75 +109,55 @@ def test_the_best_is_chosen_and_of_ties_the_simplest() -> None:
     plan: Any = SimpleNamespace(labels=torch.ones(1000).long(), weights=even)
     majority = candidate("majority", rows < 100, -1, "baseline")
     simple = candidate("simple", rows < 800, 1)
-    strong = candidate("strong", rows < 900, 9)
+    strong = candidate("strong", rows < 900, 9, "vmf")
     near = candidate("near", (rows < 899) | (rows == 999), 5)
     able = [majority, simple, strong]
-    assert choose(able, plan, None)[1] == "strong"
+    assert choose(able, plan) == Choice("strong", "strong", ("strong",), True)
     # As accurate but for one row each way.
-    assert choose([*able, near], plan, None) == ("near", "near")
+    assert choose([*able, near], plan) == Choice("near", "near", ("near", "strong"), True)
     again = candidate("again", rows < 900, 0)
-    assert choose([*able, again], plan, None)[1] == "again"
-    # One vMF method stands for all.
-    vmf = [candidate(key, rows < n, 1, "vmf") for key, n in (("native", 600), ("angular", 500))]
-    assert choose([majority, *vmf], plan, "angular")[1] == "angular"
-
-
-def test_features_that_do_not_carry_labels() -> None:
-    """All rows are noise, and the largest class has most of them."""
-    noise = small_set(noise=100.0)
-    evaluated, _ = analyze_sets([replace(noise, test=noise.train)], Settings(theory=False), print)
-    result = evaluated[0].result
-    assert result.data.metric == ACCURACY
-    assert result.recommendation.key is None and result.recommended is None
-    assert result.recommendation.sentences[0] == "These features do not carry these labels."
-    assert result.recommendation.code == ""
-    assert all(method.difference is None for method in result.methods)
-
-
-@pytest.mark.parametrize("kind", ["folds", "copies", "val"])
-def test_agrees_with_cross_validation_on_the_same_rows_and_folds(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if kind == "folds":
-        monkeypatch.undo()  # also with mixtures
-    data = small_set(kind == "val")
-    cv: Any = 5
-    x, y = data.train.x, data.train.y
-    if kind == "copies":
-        at = torch.cat([torch.arange(len(y)), torch.arange(0, len(y), 3)])
-        x, y = x[at], y[at]
-        data = with_train(data, x=x, y=y)
-    if data.val is not None:
-        x, y = torch.cat([x, data.val.x]), torch.cat([y, data.val.y])
-        cv = [np.split(np.arange(len(y)), [len(data.train)])]
-    rows = plan(data)
-    found = search(data, rows, Settings())
-    chosen = VMFClassifierCV(cv=cv, balanced=rows.metric == BALANCED).fit(x, y.numpy())
-    point = found.points[found.chosen]
-    for name, value in chosen.best_params_.items():
-        assert point.get(name) == value, name
-    assert point["scale"] == pytest.approx(chosen.scale_)
+    assert choose([*able, again], plan).used == "again"
+    assert not choose([majority, candidate("chance", rows >= 890, 1)], plan).able
 
 
 @pytest.fixture(scope="module")
-def evaluated() -> Any:
-    return analyze_sets([small_set(metadata={"dataset": "small"})], Settings(), print)[0][0]
+def evaluated() -> Study:
+    return run([small_set(metadata={"dataset": "small"})], Settings())[0][0]
 
 
-def test_explanation_of_mixtures_is_about_one_component(evaluated: Any) -> None:
-    several = [replace(c, settings={"components": 4}) for c in evaluated.candidates]
-    one = steps_of.one_component(replace(evaluated, candidates=several), Settings())
-    assert one.settings == {"components": 1} and one.model.components == 1
-    assert one.model.state_.num_classes == 6
-
-
-def test_numbers_against_a_count(evaluated: Any) -> None:
+def test_validation_is_a_cold_cross_validation_of_what_is_saved(
+    evaluated: Study, tmp_path: Path
+) -> None:
+    """Of every method with its settings and its calibration, on the same folds."""
     data, result = evaluated.data, evaluated.result
+    assert result is not None
+    x, y = data.train.x.numpy(), data.train.y.numpy()
+    folds = [(a.numpy(), b.numpy()) for a, b in evaluated.plan.splits]
+    for c in evaluated.candidates:
+        if c.family == "baseline":
+            continue
+        model = c.make() if c.family == "vmf" else clone(c.model.pipeline)
+        predicted = cross_val_predict(model, x, y, cv=folds)
+        validation = result.method(c.key).validation.value
+        assert validation == pytest.approx(balanced_accuracy_score(y, predicted)), c.key
+        # The code on the page makes the same classifier.
+        names: dict[str, Any] = {"X": x, "y": y}
+        exec(c.code, names)
+        shown = cross_val_score(clone(names["model"]), x, y, cv=folds, scoring="accuracy")
+        shares = np.array([len(b) for _, b in folds]) / len(y)
+        assert shown @ shares == pytest.approx((predicted == y).mean(), abs=0.02), c.key
+        assert c.tested is not None
+        found = np.asarray(c.model.predict(data.test.x.numpy()))
+        assert (found == c.tested.predicted.numpy()).all(), c.key
+
+
+def test_numbers_against_a_count(evaluated: Study) -> None:
+    data, result = evaluated.data, evaluated.result
+    assert result is not None
     y = data.test.y
     for c in evaluated.candidates:
         method = result.method(c.key)
-        x = data.test.x if c.family == "vmf" else data.test.x.numpy()
-        p = torch.as_tensor(c.model.predict_proba(x)).double()
+        p = torch.as_tensor(c.model.predict_proba(data.test.x.numpy())).double()
         right = (p.argmax(1) == y).double()
         assert method.accuracy.value == pytest.approx(float(right.mean()))
         own = [float(right[y == k].mean()) for k in range(6)]
@@ -165,40 +172,56 @@ def test_numbers_against_a_count(evaluated: Any) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_differences_are_paired(evaluated: Any) -> None:
+def test_probabilities_of_references_are_calibrated(evaluated: Study) -> None:
+    """Raw scores of discriminant analysis and votes of neighbours cost several nats."""
+    result = evaluated.result
+    assert result is not None
+    for c in evaluated.candidates:
+        if c.family == "scikit-learn":
+            raw = np.maximum(c.model.pipeline.predict_proba(evaluated.data.test.x.numpy()), 1e-15)
+            y = evaluated.data.test.y.numpy()
+            before = -np.log(raw[np.arange(len(y)), y]).mean()
+            assert result.method(c.key).log_loss.value < before + 0.05, c.key
+            assert result.method(c.key).log_loss.value < math.log(6) - 0.5, c.key
+
+
+def test_differences_are_paired(evaluated: Study) -> None:
     result, y = evaluated.result, evaluated.data.test.y
-    chosen = evaluated.tested[result.recommendation.key].predicted == y
+    assert result is not None
     weights = row_weights(y, result.data.metric)
-    for method in result.methods:
-        if method.key == result.recommendation.key:
+    for c in evaluated.candidates:
+        method = result.method(c.key)
+        if c is evaluated.used:
             assert method.difference is None
             continue
-        own = evaluated.tested[method.key].predicted == y
-        d = (own.double() - chosen.double()) @ weights
+        assert c.tested is not None and method.difference is not None
+        d = ((c.tested.predicted == y).double() - evaluated.right.double()) @ weights
         assert method.difference.gain == pytest.approx(float(d))
+        assert method.difference.low < method.difference.high
         tie = method.difference.low <= 0 <= method.difference.high
         assert (method.difference.verdict == "tie") == tie
 
 
-def test_methods_and_texts(evaluated: Any) -> None:
+def test_methods_and_texts(evaluated: Study) -> None:
     result = evaluated.result
+    assert result is not None and result.recommended is not None
     families = {m.family for m in result.methods}
     assert families == {"vmf", "scikit-learn", "baseline"}
-    for method in result.methods:
-        if method.family != "baseline":
-            compile(method.code, method.key, "exec")
     text = " ".join(result.recommendation.sentences)
     assert result.recommended.name in text and "%" in text
     assert result.map is not None and result.explorer is not None
-    assert result.theory is not None and result.theory.gains is not None
-    native = result.method("native")
-    assert result.theory.space.tau == native.settings["temperature"]
-    assert native.name in ("native", "native (whitened)")
+    assert (
+        result.theory is not None
+        and result.theory.space.tau == result.explorer.start["temperature"]
+    )
+    assert result.explorer.method == evaluated.vmf.name
+    assert evaluated.vmf.settings["components"] == 1
     assert result.to_dict()["data"]["metadata"] == {"dataset": "small"}
 
 
-def test_sliders_are_those_of_the_scores(evaluated: Any) -> None:
+def test_sliders_are_those_of_the_scores(evaluated: Study) -> None:
     """Cosines, concentrations and prior give the predictions of a classifier."""
+    assert evaluated.result is not None and evaluated.result.explorer is not None
     e, data = evaluated.result.explorer, evaluated.data
     assert math.isnan(e.shrinkage[0]) and e.weight.sum() == pytest.approx(1)
     x = functional.normalize(data.test.x[e.row].double(), dim=1)
@@ -215,54 +238,88 @@ def test_a_wrong_label_and_an_outlier_are_found() -> None:
     y[3], y[70] = 4, 0
     x[10] = -x[10]
     data = with_train(data, x=x, y=y)
-    model = fit_rules(data, plan(data), Settings(), print).candidates[0].model
-    tables = suspicious_rows(data, model)
-    wrong = tables["label"]
-    found = {(s, int(r)) for s, r in zip(wrong.split, wrong.row, strict=True)}
-    assert {("train", 3), ("train", 70)} <= found and len(found) < 25
-    at = next(i for i, r in enumerate(wrong.row) if r == 3 and wrong.split[i] == "train")
+    (study,), _ = run([data], BRIEF)
+    wrong = table("label", label_errors(data, study.used))
+    found = set(zip(wrong.places.split.tolist(), wrong.places.row.tolist(), strict=True))
+    assert {("train", 3), ("train", 70)} <= found and len(found) < 8
+    at = wrong.places.row.tolist().index(3)
     assert (wrong.label[at], wrong.other[at]) == (4, 0)
-    assert 10 in tables["outlier"].row[tables["outlier"].split == "train"]
-    assert (np.diff(wrong.score) <= 0).all() and wrong.total == len(wrong.row)
+    assert (np.diff(wrong.score) <= 0).all() and wrong.total == len(wrong.label)
+    far = table("outlier", list(outliers(data, study.vmf)))
+    assert 10 in far.places.row[far.places.split == "train"]
 
 
 def test_hard_rows_are_no_label_errors() -> None:
     """Half of the rows are predicted wrongly, without confidence."""
     data = small_set(noise=1.2)
-    model = fit_rules(data, plan(data), Settings(), print).candidates[0].model
-    predicted = torch.as_tensor(model.predict(data.test.x.numpy()))
-    assert (predicted != data.test.y).double().mean() > 0.3
-    assert suspicious_rows(data, model)["label"].total < 0.02 * sum(COUNTS)
+    (study,), _ = run([data], BRIEF)
+    assert (~study.right).double().mean() > 0.3
+    assert table("label", label_errors(data, study.used)).total < 0.03 * (sum(COUNTS) + len(data.test))
 
 
-def test_duplicates_across_splits() -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("flipped", [89, 359])
+def test_label_errors_are_found_under_noise(flipped: int) -> None:
+    """Of digits with 5 % and 20 % wrong labels most are found, and few right labels are named."""
+    from sklearn.datasets import load_digits
+
+    digits, rng = load_digits(), np.random.default_rng(0)
+    bad = rng.choice(len(digits.target), flipped, replace=False)
+    y = torch.from_numpy(digits.target.copy())
+    y[bad] = (y[bad] + torch.from_numpy(rng.integers(1, 10, flipped))) % 10
+    x = torch.from_numpy(digits.data).float()
+    rows = Split("train", x, y)
+    data = FeatureSet("digits", "x", tuple("0123456789"), rows, replace(rows, name="test"))
+    used = Candidate(
+        *("angular", "angular", "vmf", 0), partial(VMFClassifier, whiten="within", shrinkage=0.3)
+    )
+    (train, *_) = label_errors(
+        replace(data, test=Split("test", x[:2], y[:2])), replaced(used, data)
+    )
+    named = set(train[1].tolist())
+    right = len(named & set(bad.tolist()))
+    assert right > 0.65 * flipped and right > 0.9 * len(named)
+
+
+def replaced(one: Candidate, data: FeatureSet) -> Candidate:
+    """Fit the final classifier of a candidate."""
+    one.model = one.make().fit(data.train.x.numpy(), data.train.y.numpy())
+    return one
+
+
+def test_duplicates_across_and_within_splits() -> None:
     data = small_set()
     x = data.test.x.clone()
     x[5], x[9] = data.train.x[40], data.train.x[2]
-    test = Split("test", x, data.test.y, torch.arange(len(x)) + 100)
-    table = duplicates(replace(data, test=test))
-    assert table.row.tolist() == [5, 9] and table.score.tolist() == [40, 2]
-    assert table.identity.tolist() == ["105", "109"]
-    assert set(table.copy_split) == {"train"} and table.total == 2
+    x[7] = x[6]
+    test = Split("test", x, data.test.y)
+    copies, across = duplicates(replace(data, test=test))
+    assert across == 2 and copies.total == 3 and copies.copies is not None
+    assert copies.places.row.tolist() == [5, 9, 7]
+    assert copies.copies.row.tolist() == [40, 2, 6]
+    assert copies.copies.split.tolist() == ["train", "train", "test"]
 
 
-def test_references_are_those_of_scikit_learn() -> None:
-    """The code of a method gives its predictions."""
+@pytest.mark.parametrize("level", ["fast", "all"])
+def test_references_are_those_of_scikit_learn(level: str) -> None:
+    """The code of a method gives its predictions, and both scalings are tried."""
     data = small_set()
-    rows, found = plan(data), {}
+    candidates = fit(data, plan(data), Settings(references=level), lambda _: None)
     x, q = data.train.x.numpy(), data.test.x.numpy()
-    for c in references(data, rows, "all"):
+    keys = set()
+    for c in (c for c in candidates if c.family == "scikit-learn"):
         names: dict[str, Any] = {"X": x, "y": data.train.y.numpy()}
         exec(c.code, names)
-        ours = predict([c.model], data.test, torch.arange(len(data.test)), 6)[0].predicted.numpy()
-        assert (names["model"].predict(q) == ours).mean() >= 0.97, c.key
+        assert (names["model"].predict(q) == c.model.predict(q)).mean() >= 0.97, c.key
         assert c.rows == sum(COUNTS) and c.note == ""
-        found[c.key] = ours
-    assert {"KNeighborsClassifier", "LogisticRegression(balanced)"} <= set(found)
-    x, q = (a / np.linalg.norm(a, axis=1, keepdims=True) for a in (x, q))
-    nearest = NearestCentroid().fit(x, data.train.y.numpy()).predict(q)
-    np.testing.assert_array_equal(found["NearestCentroid"], nearest)
-    assert not list(references(data, rows, "none"))
+        keys.add(c.key)
+    assert {"KNeighborsClassifier", "LogisticRegression(balanced)", "NearestCentroid"} <= keys
+    assert ("LogisticRegression" in keys) == (level == "all")
+    for reference in references(data, plan(data), level):
+        first = {type(pipeline[0]).__name__ for pipeline in reference.pipelines()}
+        assert first == {"StandardScaler", "Normalizer"}
+        assert all("warm_start" not in code_of(p) for p in reference.pipelines())
+    assert not references(data, plan(data), "none")
 
 
 @pytest.mark.parametrize(("classes", "equal"), [(2, False), (6, True)])
@@ -279,24 +336,26 @@ def test_discriminant_analysis_is_that_of_scikit_learn(classes: int, equal: bool
     np.testing.assert_allclose(ours.predict_proba(q), theirs.predict_proba(q), atol=1e-4)
 
 
-def test_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model of some classes gives the others probability zero; neighbours are at most all."""
-    data = small_set()
-    rows = plan(data)
-    part = type(rows)(**{**vars(rows), "splits": ((torch.arange(100), rows.rows),)})
-    (c, *_) = references(data, part, "fast")
-    assert c.validated.predicted.max() < 4
-    some = torch.cat([(data.train.y == k).nonzero()[:2, 0] for k in range(6)])
-    train = Split("train", data.train.x[some], data.train.y[some])
-    data = FeatureSet("m", "x", data.class_names, train, data.test)
-    found = {c.key: c for c in references(data, plan(data), "fast")}
-    assert found["KNeighborsClassifier"].settings["n_neighbors"] <= 6
-    # A sample is said.
-    monkeypatch.setitem(BUDGETS, "fast", Budget(4000, 0.5, 1e9, 50, 100, 1e6, 1600))
-    data = small_set()
-    found = {c.key: c for c in references(data, plan(data), "fast")}
-    assert "stratified sample of" in found["NearestCentroid"].note
-    assert found["NearestCentroid"].rows < sum(COUNTS)
+def test_a_sample_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BUDGETS, "fast", dict.fromkeys(("linear", "classes", "pairs"), 100.0))
+    (study,), _ = run([small_set()], Settings(theory=False))
+    assert study.result is not None
+    for method in study.result.methods:
+        sampled = method.family == "scikit-learn"
+        assert ("stratified sample of" in method.note) == sampled, method.key
+        assert (method.rows < sum(COUNTS)) == sampled
+
+
+def test_features_that_do_not_carry_labels() -> None:
+    """All rows are noise, and the largest class has most of them."""
+    noise = small_set(noise=100.0)
+    (study,), _ = run([noise], Settings(theory=False, metric=ACCURACY))
+    result = study.result
+    assert result is not None
+    assert result.recommendation.key is None and result.recommended is None
+    assert result.recommendation.sentences[0] == "These features do not carry these labels."
+    assert result.recommendation.code == ""
+    assert all(method.difference is None for method in result.methods)
 
 
 def test_confusion() -> None:
@@ -316,24 +375,21 @@ def test_a_class_whose_rows_are_of_one_identity() -> None:
     ids = torch.arange(sum(COUNTS))
     ids[data.train.y == 2] = -1
     data = with_train(data, identities=ids)
-    fitted = fit_rules(data, plan(data), Settings(references="none"), print)
-    assert not (fitted.plan.labels == 2).any()
-    for c in fitted.candidates:
-        right = c.validated.predicted == fitted.plan.labels
-        assert c.key == "majority" or right.double().mean() > 0.6, c.key
+    for settings in (BRIEF, Settings(theory=False)):
+        (study,), _ = run([data], settings)
+        assert not (study.plan.labels == 2).any()
+        for c in study.candidates:
+            assert c.key == "majority" or c.hits(study.plan.labels).mean() > 0.6, c.key
 
 
 def test_two_sets_of_one_source() -> None:
-    """Training rows do not choose a projection: the other is summarized before it is searched."""
+    """Training rows do not choose a projection."""
     data = small_set()
     noisy = with_train(data, x=data.train.x + torch.randn(data.train.x.shape))
-    sets = [replace(noisy, name="encoder"), data]
     steps: list[str] = []
-    options = Settings(references="none", theory=False)
-    evaluated, first = analyze_sets(sets, options, steps.append)
-    assert evaluated[1].score > evaluated[0].score and first == 0
-    summarized = steps.index("encoder: evaluate on the test rows")
-    assert summarized < steps.index("projection: search vMF settings")
+    studies, first = run([replace(noisy, name="encoder"), data], BRIEF, steps.append)
+    assert studies[1].score > studies[0].score and first == 0
+    assert "projection: search vMF settings" in steps
 
 
 @pytest.mark.parametrize("paired", [False, True])
@@ -345,34 +401,47 @@ def test_comparison_of_sets(paired: bool) -> None:
     noise = 2 * torch.randn(data.test.x.shape, generator=torch.Generator().manual_seed(0))
     a = Split("test", data.test.x + noise, data.test.y, ids)
     b = Split("test", data.test.x[order], data.test.y[order], None if ids is None else ids[order])
-    options = Settings(references="none", theory=False)
-    evaluated = [analyze_sets([replace(data, test=t)], options, print)[0][0] for t in (a, b)]
-    found = compare_sets(evaluated, 0, 1)
+    studies = [run([replace(data, test=t)], BRIEF)[0][0] for t in (a, b)]
+    found = compare_sets(studies, 0, 1)
     assert found.paired == paired and found.difference.verdict == "better"
-    assert "B is better than A" in found.sentence
-    assert math.isnan(found.difference.p_value) == (not paired)
+    assert "B is better than A" in found.sentence and found.difference.p_value < 0.05
+    (same,) = {v.name for s in studies if s.result and (v := s.result.recommended)} or {""}
+    assert "A has" in found.sentence and same in found.sentence
 
 
-@pytest.mark.parametrize("calibration", ["scale", "isotonic"])
-def test_saved_classifier_of_arrays(calibration: str, tmp_path: Path) -> None:
-    """The code of the page loads it; it predicts the user's words, and keeps its calibration."""
-    arrays, words = small_features(dim=16, noise=0.9), np.array(list("abcdef"))
+def test_one_component_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a mixture that is used, the sliders show the best rule with one vMF per class."""
+    (study,), _ = run([small_set()], BRIEF)
+    study.candidates[-1].key = "mixture"
+    assert study.choice is not None
+    study.choice = study.choice._replace(used="mixture", able=True)
+    assert study.used.key == "mixture" and study.vmf.key != "mixture"
+
+
+WORDS = np.array(list("abcdef"))
+
+
+@pytest.mark.parametrize("kind", ["words", "numbers"])
+@pytest.mark.parametrize("references", ["none", "fast"])
+def test_saved_classifier_of_arrays(kind: str, references: str, tmp_path: Path) -> None:
+    """The code of the page loads it; it predicts the user's labels with their probabilities."""
+    arrays = small_features(dim=16, noise=0.9)
     x, y, q, t = (arrays[f"{s}/{w}"] for s in ("train", "test") for w in ("projection", "labels"))
-    options: Any = {"test": (q, words[t]), "references": "none", "calibration": calibration}
-    result = resultant.analyze(x.numpy(), words[y], **options)
-    assert result.first.data.class_names == tuple("abcdef")
+    names = WORDS if kind == "words" else 3 * np.arange(6)
+    options: Any = {"test": (q, names[t]), "references": references}
+    result = resultant.analyze(x.numpy(), names[y], **options)
+    assert result.first.data.class_names == tuple(map(str, names.tolist()))
     assert "<table>" in result._repr_html_() and result.first.theory is None
-    written = resultant.analyze(x.numpy(), words[y], **options, out=tmp_path / "out")
+    written = resultant.analyze(x.numpy(), names[y], **options, out=tmp_path / "out")
     assert (tmp_path / "out" / "index.html").exists() and written.files["classifier"]
     recommended = written.first.recommended
     assert recommended is not None
-    assert ("isotonic" in recommended.note) == (calibration == "isotonic")
-    names: dict[str, Any] = {"X": q.numpy()}
-    exec(written.first.recommendation.code, names)
-    own = names["model"].predict_proba(names["X"])[np.arange(len(t)), t]
+    found: Any = resultant.load_classifier(tmp_path / "out" / "classifier.safetensors")
+    assert "load_classifier('classifier.safetensors')" in written.first.recommendation.code
+    own = found.predict_proba(q.numpy())[np.arange(len(t)), t]
     loss = -np.log(np.maximum(own, np.finfo(float).eps)).mean()
     assert loss == pytest.approx(recommended.log_loss.value, rel=1e-4)
-    right = (names["model"].predict(names["X"]) == words[t]).mean()
+    right = (found.predict(q.numpy()) == names[t]).mean()
     assert right == pytest.approx(recommended.accuracy.value)
     # A folder with files of others is refused before the rows are looked at.
     (tmp_path / "index.html").write_text("mine")

@@ -1,5 +1,6 @@
 """Passes over all rows on a Ray cluster of two workers, one of which is killed: the same result."""
 
+import importlib
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ import torch
 from embedding_files import write_parquet
 from resultant._core import memory
 from resultant._core.termination import TerminatedError
-from resultant.analysis import evaluate, methods, ray as ray_engine
+from resultant.analysis import candidate, ray as ray_engine
 from resultant.cli import main as cli
 from resultant.features import FeatureStore
 from small_features import COUNTS, alike, small_features
@@ -26,6 +27,8 @@ pytest.importorskip("pyarrow")
 DIM, ROWS = 8, sum(COUNTS)
 # Imported by the fixture: the import takes seconds.
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
+
+fit = importlib.import_module("resultant.analysis.fit")
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +84,13 @@ def test_the_command_gives_the_result_of_one_machine(
     """With sums per class on the cluster, and a worker that is killed while it predicts."""
     # Several tasks per pass; training rows do not fit in the memory of a search.
     monkeypatch.setattr(memory, "DEVICE_BYTES", 4 * DIM * ROWS // 2)
-    monkeypatch.setattr(methods, "SEARCH_BYTES", 4 * DIM * ROWS // 2)
+    monkeypatch.setattr(fit, "SEARCH_BYTES", 4 * DIM * ROWS // 2)
     monkeypatch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
     results = []
     for engine in ("local", "ray"):
         if engine == "ray":
-            dying = dies_once(tmp_path / "victim", evaluate._predict)
-            monkeypatch.setattr(evaluate, "_predict", dying)
+            dying = dies_once(tmp_path / "victim", candidate._predict)
+            monkeypatch.setattr(candidate, "_predict", dying)
         out = tmp_path / "out"
         words = [str(folder / "*.parquet"), "--engine", engine, "--out", str(out)]
         words += ["--references", "none", "--temperature", "0.1"]

@@ -15,9 +15,9 @@ from frozen_data import COUNTS, C, P, features, fitted, rows, small_space
 from resultant import analysis
 from resultant._core import memory
 from resultant.analysis import FrozenSpace
-from resultant.analysis.data import Split, plan
-from resultant.analysis.methods import references
 from resultant.analysis.metrics import UnansweredError, plain
+from resultant.analysis.references import table
+from resultant.analysis.split import Split, plan
 from resultant.classes.groups import GROUPS
 from resultant.features.store import FeatureStore, write_store
 from small_features import small_set
@@ -110,7 +110,7 @@ REFUSED: dict[type[Exception], list[tuple[Callable[[], Any], str]]] = {
         (lambda: fit(fitting_share=1.5), r"fitting_share in \(0, 1\), got 1.5"),
         (lambda: fit(tau=0.0), "tau > 0"),
         (lambda: fit(device="gpu"), "expected a device to compute on, got 'gpu'"),
-        (lambda: list(references(SET, plan(SET), "some")), "references among"),
+        (lambda: table(SET, plan(SET), "some"), "references among"),
         (lambda: resultant.analyze(np.eye(3), None), "expected labels y"),
         (lambda: resultant.analyze(np.eye(3), [0, 1]), "features .N, p. and labels"),
         (lambda: resultant.analyze("a.npz", [0, 1]), "expected a path alone"),

@@ -1,5 +1,6 @@
 """Calls in an empty folder, short reports, and a small training."""
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,10 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without references, theory and maps, for tests of everything else."""
-    monkeypatch.setattr(
-        "resultant.analysis.analyze.explain", lambda evaluated, *_: evaluated.result
-    )
-    monkeypatch.setattr("resultant.analysis.methods.references", lambda *_, **__: ())
+    # The names of these modules in their package are those of the steps.
+    for name, step, nothing in (("run", "explain", None), ("fit", "table", ())):
+        module = importlib.import_module(f"resultant.analysis.{name}")
+        monkeypatch.setattr(module, step, lambda *_, nothing=nothing: nothing)
 
 
 def write_cifar(folder: Path, train: int) -> Path:

@@ -87,7 +87,7 @@ def test_analyze_loads_nothing_of_training() -> None:
     for node in ast.walk(ast.parse(Path(cli.__file__).with_name("analyze.py").read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("resultant"):
             names.append(str(node.module))
-    assert "resultant.features.prepare" in names and "resultant.analysis.analyze" in names
+    assert "resultant.features.prepare" in names and "resultant.analysis.run" in names
     modules = set(run_program(f"import sys, {', '.join(names)}; print(*sys.modules)")[0].split())
     others = ("resultant.training", "resultant.images")
     assert not [m for m in modules if m.startswith((*others, "resultant_reproduction"))]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from browser import CHROMIUM, Browser
-from resultant.analysis.analyze import Settings, analyze_sets
-from resultant.analysis.data import feature_sets
 from resultant.analysis.result import AnalysisResult, Difference, SetComparison
+from resultant.analysis.run import run
+from resultant.analysis.split import Settings, feature_sets
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
 from small_features import small_features
@@ -27,8 +27,9 @@ def result() -> AnalysisResult:
     names = [HOSTILE, *(f"class {c + 1}" for c in range(1, CLASSES))]
     store = FeatureStore("store.npz", arrays, {"num_classes": CLASSES, "class_names": names})
     sets = feature_sets(prepare(store), "store.npz")
-    settings = Settings(temperature=0.1, references="fast")
-    (one,) = (evaluated.result for evaluated in analyze_sets(sets, settings, lambda _: None)[0])
+    (study,), _ = run(sets, Settings(temperature=0.1))
+    one = study.result
+    assert one is not None
     saved = "classifier.safetensors"
     load = {"key": "angular", "code": f'VMFClassifier.load("{saved}")', "saved": saved}
     advice = dataclasses.replace(one.recommendation, **load)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from scipy.spatial.distance import cdist
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -61,6 +62,11 @@ class ScaledClassifier(ClassifierMixin, BaseEstimator):
 
     def log_proba(self, X: Any) -> np.ndarray:
         """Return scores [N, C] whose softmax are the probabilities of the pipeline."""
+        last = self.pipeline[-1]
+        if isinstance(last, NearestCentroid):
+            # Its own scores have another metric than its predictions.
+            x = np.asarray(self.pipeline[:-1].transform(X), np.float64)
+            return -cdist(x, last.centroids_, "sqeuclidean") / 2
         if hasattr(self.pipeline, "decision_function"):
             s = np.asarray(self.pipeline.decision_function(X), np.float64)
             return np.stack([np.zeros_like(s), s], 1) if s.ndim == 1 else s

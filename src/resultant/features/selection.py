@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._core.text import printable
 from resultant.features import naming, rows
 from resultant.features.naming import SPLIT, Names, split_part, usual_name, what_of
 from resultant.features.origins import DESCRIPTIONS, Column, Origin
@@ -99,7 +100,7 @@ def _origins(parts: Parts, chosen: dict[str, str]) -> dict[str, Origin]:
             for name in dict.fromkeys(names)
             if name is not None and _is_column(parts[name], pieces)
         }
-        files = tuple(file for file, _ in pieces)
+        files = tuple(printable(file) for file, _ in pieces)
         origins[split] = Origin(files, torch.cat(file), torch.cat(number), columns)
     return origins
 
