@@ -56,7 +56,7 @@ def small_set(val: bool = False, noise: float = 0.6, **options: Any) -> FeatureS
 def untimed(value: Any) -> Any:
     """Results without the seconds that they took, and without the names of files in snippets."""
     if isinstance(value, dict):
-        timed = ("seconds", "fit_seconds", "predict_seconds", "snippet", "reference_snippet")
+        timed = ("seconds", "fit_seconds", "predict_seconds", "code")
         return {k: untimed(v) for k, v in value.items() if k not in timed}
     return [untimed(v) for v in value] if isinstance(value, list) else value
 

@@ -254,7 +254,9 @@ def test_hard_rows_are_no_label_errors() -> None:
     data = small_set(noise=1.2)
     (study,), _ = run([data], BRIEF)
     assert (~study.right).double().mean() > 0.3
-    assert table("label", label_errors(data, study.used)).total < 0.03 * (sum(COUNTS) + len(data.test))
+    assert table("label", label_errors(data, study.used)).total < 0.03 * (
+        sum(COUNTS) + len(data.test)
+    )
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ import pytest
 import torch
 from scipy.stats import binom, norm, t, ttest_1samp, ttest_ind
 
-from resultant_reproduction.frozen.paired import paired_gain
 from resultant_reproduction.cells.cells import load
 from resultant_reproduction.cells.statistics import (
     VERDICTS,
@@ -29,6 +28,7 @@ from resultant_reproduction.cells.statistics import (
     variance_ratio,
 )
 from resultant_reproduction.frozen.calibration import over_queries
+from resultant_reproduction.frozen.paired import paired_gain
 from resultant_reproduction.pages.claims import HEADINGS, MIXED, Claim, printed, tally, together
 
 CONFIRMED, OTHER_SIZE, INCONCLUSIVE, NOT_REPRODUCED, NEEDS_DATA = VERDICTS

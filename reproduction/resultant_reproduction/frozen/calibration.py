@@ -17,16 +17,7 @@ from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classifiers.calibration import expected_calibration_error, fit_scale, log_losses
 from resultant.classifiers.em import AUTO, Components, fit_components
-<<<<<<< HEAD:reproduction/resultant_reproduction/frozen/calibration.py
 from resultant_reproduction.cells.statistics import Estimate
-=======
-from resultant.features.packaged import PACKAGED
-from resultant_reproduction.evidence import Evidence
-from resultant_reproduction.frozen.paired import paired_gain
-from resultant_reproduction.records import Records
-from resultant_reproduction.summarize import SPACES
-from resultant_reproduction.value import Estimate
->>>>>>> 50fab8ff (wip2):reproduction/resultant_reproduction/calibration.py
 
 # Fits of the classes, in the order of the protocol.
 FITS = ("proco", "mle", "held-out", "components")
