@@ -39,7 +39,7 @@ def test_sections(result: AnalysisResult) -> None:
     assert "2 rows are in train and in another split, as exact duplicates" in text
     opened = text.index("VMFClassifier.load(&#34;classifier.safetensors&#34;)")
     assert text.index("<details>") > opened
-    tables = [table for table in result.first.rows.values() if len(table.row)]
+    tables = [table for table in result.first.rows.values() if len(table.label)]
     assert text.count('href="rows.csv"') == 1 + len(tables) >= 2
     # Labels and numbers below the theory are those of the paper.
     root = Path(__file__).parents[2] / "reproduction" / "resultant_reproduction"

@@ -18,6 +18,7 @@ from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classifiers.calibration import expected_calibration_error, fit_scale, log_losses
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant_reproduction.cells.statistics import Estimate
+from resultant_reproduction.frozen.paired import paired_gain
 
 # Fits of the classes, in the order of the protocol.
 FITS = ("proco", "mle", "held-out", "components")
