@@ -220,18 +220,21 @@ class ProCoLoss(ContrastiveLoss):
             y = y.masked_fill(ignored, -1)
         if torch.compiler.is_compiling():
             return views, y, ignored
-        bank.raise_known_errors()
         require_learned(self.temperature)
         if validation.should_validate(None, y):
             require_unit(self._unit(views.detach()))
             if not is_transformed():
                 require_counted(y if ignored is None else y[~ignored], self.log_prior)
-        if self.training and not self.warned:
+        if self.training:
+            # Not in eval mode, in which the ranks do not share their errors.
+            bank.raise_known_errors()
             self._warn()
         return views, y, ignored
 
     def _warn(self) -> None:
         """Warn once of what is not known without class counts."""
+        if self.warned:
+            return
         self.warned = True
         uniform = "the prior is uniform, which costs accuracy on classes of unequal size"
         kept = "the statistics keep the samples of all epochs"
