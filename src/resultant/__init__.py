@@ -30,6 +30,9 @@ _FOLDERS = ("special", "vmf", "score", "classes", "losses", "decisions", "theory
 # Names of other folders, which load more.
 _OTHERS = {"analyze": "resultant.report.api", "load_classifier": "resultant.analysis.saved"}
 
+# Names of earlier versions.
+_RENAMED = {"Realization": "ClassScores"}
+
 
 def _names(folder: str) -> list[str]:
     """Return the public names of a folder: the functions and classes that its __init__ imports."""
@@ -48,6 +51,8 @@ def __getattr__(name: str) -> _typing.Any:
     if name in _OTHERS:
         globals()[name] = value = getattr(_import_module(_OTHERS[name]), name)
         return value
+    if name in _RENAMED:
+        return __getattr__(_RENAMED[name])
     if not name.startswith("_"):
         for folder in _FOLDERS:
             if name in _names(folder):

@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy
 from classifiers.labelled import correlated, sample
 from loss_batches import TAU, C, P, cancelling, seeded as seeded
 from resultant import CosinePrototypeClassifier, Metric, VMFClassifier
-from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
+from resultant.classes.scores import class_scores
 from resultant.classifiers import validation as validating
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.cross_validated import VMFClassifierCV

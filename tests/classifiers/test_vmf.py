@@ -18,8 +18,8 @@ import frozen_data
 import resultant
 from classifiers.labelled import P, sample
 from resultant._core import memory
-from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, Rule
+from resultant.classes.scores import realize
 from resultant.classes.statistics import MAX_KAPPA
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.inputs import SparseRows

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import resultant as rs
 from class_samples import F64, close
-from resultant.classes.realization import Realization
+from resultant.classes.scores import ClassScores
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import ArcRoots
 from small_classes import C
@@ -22,11 +22,11 @@ PAIRS = torch.tensor([[0, 1], [5, 2], [3, 4], [1, 0]])
 
 def two(
     theta: float, slopes: tuple[float, float], shifts: tuple[float, float] = (0.0, 0.0)
-) -> Realization:
+) -> ClassScores:
     """Two linear scores, theta apart in the plane."""
     mu = torch.tensor([[1.0, 0.0], [math.cos(theta), math.sin(theta)]], dtype=F64)
     slope, shift = torch.tensor(slopes, dtype=F64), torch.tensor(shifts, dtype=F64)
-    return Realization(mu, torch.ones(2, dtype=F64), None, slope, shift)
+    return ClassScores(mu, torch.ones(2, dtype=F64), None, slope, shift)
 
 
 def check(roots: ArcRoots, state: ClassState, rule: rs.Rule, pairs: Tensor, value: Any) -> None:

@@ -25,7 +25,7 @@ H0 = rs.vmf_score(0.0, STATE.kappa, TAU, P)
 H1 = rs.vmf_score(0.0, STATE.kappa, rs.target_temperature(STATE, TAU, BETA), P)
 
 
-def scores_of(realization: str) -> tuple[rs.Realization, Tensor]:
+def scores_of(realization: str) -> tuple[rs.ClassScores, Tensor]:
     """The scores as functions of cosines, and the scores of the queries."""
     rule = rs.Rule(TAU, realization, BETA, offset=OFFSET)
     return rs.realize(STATE, rule), rs.class_scores(Z, STATE, TAU, realization, BETA, offset=OFFSET)
@@ -126,7 +126,7 @@ def test_coordinates_at_zero_concentration() -> None:
 def test_gradient_where_the_label_is_almost_certain() -> None:
     """P_y - 1 is e^-80 here, and not zero."""
     mu, slope = torch.eye(2, 4, dtype=F64), torch.tensor(80.0, dtype=F64)
-    rule = rs.Realization(mu, torch.ones(2, dtype=F64), None, slope, None)
+    rule = rs.ClassScores(mu, torch.ones(2, dtype=F64), None, slope, None)
     G = rs.loss_gradient(mu[:1], torch.tensor([0]), rule)
     small = 80 * math.exp(-80) / (1 + math.exp(-80))
     close(G, torch.tensor([[0.0, small, 0.0, 0.0]], dtype=F64), 1e-12, 0.0)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from resultant.analysis.metrics import owners
 from resultant.classes.finite_sample import cross_fit_temperature, fold_statistics
-from resultant.classes.realization import class_scores
+from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.inputs import Sample
 from resultant.classifiers.validation import left_out_fold, shuffled_ranks

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from frozen_data import features, log_softmax, scores
 from resultant.analysis import FrozenSpace
-from resultant.classes.realization import class_scores
+from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.em import Components
 from resultant.features.packaged import PACKAGED

@@ -10,8 +10,8 @@ from resultant import analysis
 from resultant.analysis import FrozenSpace, intercept_drift
 from resultant.analysis.theory import choose_pairs
 from resultant.classes.groups import GROUPS, group_masks
-from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
+from resultant.classes.scores import class_scores
 from resultant.classifiers.calibration import expected_calibration_error
 from resultant.theory.binary_model import BinaryModel
 from resultant_reproduction.frozen.decisions import (

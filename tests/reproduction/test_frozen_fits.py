@@ -10,7 +10,7 @@ from classifiers.labelled import opposite
 from frozen_data import TAU, features, fitted, rows, score, unbiased_length, vmf_rows
 from resultant.analysis import FrozenSpace
 from resultant.classes.finite_sample import held_out_state
-from resultant.classes.realization import class_scores
+from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassState
 from resultant.vmf.distribution import VonMisesFisher
 from resultant_reproduction.frozen import finite_sample

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from resultant.classes.finite_sample import expected_square_resultant, self_inclusion
-from resultant.classes.realization import class_scores, realize
 from resultant.classes.rule import Rule
+from resultant.classes.scores import class_scores, realize
 from resultant.decisions.certificates import certificate
 from resultant.decisions.gradients import intercept_gradient_difference, loss_gradient
 from resultant.score.exact import decompose, vmf_score

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.classes.realization import realize
+from resultant.classes.scores import realize
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant.images.evaluation import Views
 from resultant.training.evaluation import Rows, network_outputs, shared_outputs

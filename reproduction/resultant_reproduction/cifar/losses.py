@@ -10,8 +10,8 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant.classes.gain import Gains
-from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
+from resultant.classes.scores import ScoreTerms, score_terms
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.losses.bank import ProCoBank, Snapshot, write_starts
 from resultant.losses.contrastive import ContrastiveLoss
@@ -138,11 +138,11 @@ class StackedProCoLoss(ContrastiveLoss):
         return terms.of(q, rho)
 
     @torch.no_grad()
-    def terms(self, kappa: Tensor, gains: Gains | None, classes: Any = None) -> Terms:
+    def terms(self, kappa: Tensor, gains: Gains | None, classes: Any = None) -> ScoreTerms:
         tau = self.tau(kappa).to(kappa.dtype)
 
-        def of(name: str) -> Terms:
-            return terms(name, kappa, tau, gains, self.bank.dim)
+        def of(name: str) -> ScoreTerms:
+            return score_terms(name, kappa, tau, gains, self.bank.dim)
 
         used, slope, shift = None if self.in_all["cosine"] else tau, None, None
         if self._has("tempered"):
@@ -153,7 +153,7 @@ class StackedProCoLoss(ContrastiveLoss):
         for name in ("angular", "cosine"):
             if self._has(name) and (added := of(name).slope) is not None:
                 slope = self._where(name, added, 0.0 if slope is None else slope)
-        return Terms(used, None if slope is None else slope.to(kappa.dtype), shift)
+        return ScoreTerms(used, None if slope is None else slope.to(kappa.dtype), shift)
 
     def least(self, gains: Gains, dtype: torch.dtype, classes: Any) -> Tensor:
         least = super().least(gains, dtype, classes)

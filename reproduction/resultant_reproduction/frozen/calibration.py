@@ -13,8 +13,8 @@ from torch import Tensor
 from resultant.analysis import FrozenSpace
 from resultant.analysis.metrics import NORMAL, rank_correlation, rank_in_class
 from resultant.classes.finite_sample import held_out_state
-from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
+from resultant.classes.scores import realize
 from resultant.classifiers.calibration import expected_calibration_error, fit_scale, log_losses
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant_reproduction.cells.statistics import Estimate

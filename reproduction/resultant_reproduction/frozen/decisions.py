@@ -12,8 +12,8 @@ from torch import Tensor
 
 from resultant.analysis.metrics import Result, UnansweredError, class_means, sample_rows
 from resultant.analysis.space import FrozenSpace
-from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
+from resultant.classes.scores import ClassScores, cosines, realize
 from resultant.classifiers.calibration import calibration_error, confidence_bins
 from resultant.classifiers.search import FIXED_BETA
 from resultant.decisions.certificates import gradient_bound, loss_bound
@@ -233,7 +233,7 @@ def compare_gradients(
     y = (space.test_labels if source == "held-out" else space.labels)[rows].to(space.device)
     there = None if offset is None else offset.to(space.device)
 
-    def gradient(scores: Realization) -> Tensor:
+    def gradient(scores: ClassScores) -> Tensor:
         return loss_gradient(z, y, scores.to(space.device), validate_args=False)
 
     loss, step = (

@@ -10,8 +10,8 @@ from resultant.analysis import metrics
 from resultant.analysis.metrics import Result, UnansweredError
 from resultant.analysis.space import CPU, FrozenSpace
 from resultant.classes.finite_sample import held_out_state
-from resultant.classes.realization import cosines, realize
 from resultant.classes.rule import Rule
+from resultant.classes.scores import cosines, realize
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant.vmf.estimators import log_normalizer
 from resultant_reproduction.frozen.paired import paired_gain

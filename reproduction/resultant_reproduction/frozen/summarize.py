@@ -8,8 +8,8 @@ from torch import Tensor
 
 from resultant import analysis
 from resultant.analysis.metrics import plain
-from resultant.classes.realization import realize
 from resultant.classes.rule import REALIZATIONS, Rule
+from resultant.classes.scores import realize
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant_reproduction.cifar.stack import Stack

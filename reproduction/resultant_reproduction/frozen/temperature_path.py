@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from resultant.classes.realization import class_scores
+from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.vmf.estimators import log_normalizer
 from resultant_reproduction.frozen.tuned import SHARED, TEMPERATURES

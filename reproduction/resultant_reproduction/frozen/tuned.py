@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from resultant.analysis.metrics import rank_in_class
-from resultant.classes.realization import class_scores
+from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassStatistics
 
 # The rules that are compared.

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from resultant._core.memory import DEVICE_BYTES, rows_per_chunk
-from resultant.classes.realization import class_scores
 from resultant.classes.rule import REALIZATIONS
+from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.images.evaluation import EvaluationView, StoredViews, Views, source_views
 from resultant.images.source import ImageSource, ImageSplits

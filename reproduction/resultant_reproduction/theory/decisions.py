@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from resultant.analysis.theory import displacement_error
 from resultant.classes.gain import angular_gain
-from resultant.classes.realization import Realization, class_scores, cosines, realize
 from resultant.classes.rule import Rule
+from resultant.classes.scores import ClassScores, class_scores, cosines, realize
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import displacement, short_arc_roots
 from resultant.decisions.certificates import Certificate, certificate, gradient_bound, loss_bound
@@ -75,7 +75,7 @@ def stability_bounds(at: Any, factor: float = 1.0) -> Finding:
 
 
 @dataclass(frozen=True)
-class Truncated(Realization):
+class Truncated(ClassScores):
     """The joint expansion of native scores up to ``order`` (thm:joint-score-expansion)."""
 
     order: int = 2
@@ -90,7 +90,7 @@ class Truncated(Realization):
         return joint_expansion(rho, kappa, tau, p, self.order, validate_args=False) + shift
 
 
-def _rules(factors: Mapping[str, float]) -> dict[str, Realization]:
+def _rules(factors: Mapping[str, float]) -> dict[str, ClassScores]:
     """Return the exact rule and its truncations of classes a, b and orthogonal competitors."""
     p, classes, tau = int(factors["p"]), int(factors["classes"]), factors["tau"]
     mu = torch.eye(p, dtype=torch.float64)[:classes].clone()
@@ -109,7 +109,7 @@ def _rules(factors: Mapping[str, float]) -> dict[str, Realization]:
 
 ROOTS = {"pairwise": style.BLUE, "one-vs-rest": style.ORANGE}
 
-Roots = Callable[[Realization, Tensor], Any]
+Roots = Callable[[ClassScores, Tensor], Any]
 all_roots = partial(short_arc_roots, exhaustive=True)
 
 
@@ -163,7 +163,7 @@ def boundary_factors(
 
 
 @check
-def boundary_motion(at: Any, leading: Callable[..., Realization] = joint_leading) -> Finding:
+def boundary_motion(at: Any, leading: Callable[..., ClassScores] = joint_leading) -> Finding:
     """Check that equal gains put the boundary at theta/2, and its predicted motion."""
     state = shared.random_state(at.seed, at.classes, at.p, at.lam)
     moved, predicted = (

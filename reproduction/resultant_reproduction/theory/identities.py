@@ -16,8 +16,8 @@ from resultant.classes.finite_sample import (
     self_inclusion,
     unbiased_square_resultant,
 )
-from resultant.classes.realization import class_scores, cosines, target_temperature
 from resultant.classes.rule import EDITED, Rule
+from resultant.classes.scores import class_scores, cosines, target_temperature
 from resultant.decisions.gradients import GradientDifference, intercept_gradient_difference
 from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope

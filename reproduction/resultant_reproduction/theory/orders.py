@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
+from resultant.classes.scores import realize
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import loss_gradient
 from resultant.report import style

@@ -15,7 +15,7 @@ from resultant.analysis.fit import Fits, fitted_model, unit_rows
 from resultant.analysis.metrics import Caution, sample_rows, stratified
 from resultant.analysis.result import Method, Places, RowTable
 from resultant.analysis.split import FeatureSet, Plan, Split
-from resultant.classes.realization import cosines
+from resultant.classes.scores import cosines
 from resultant.classifiers.inputs import UNIT_ROWS, UNITS, widest_column
 
 # Rows that a table keeps, and rows times classes of a split that are scored at most.

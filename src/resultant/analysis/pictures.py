@@ -13,7 +13,7 @@ from resultant.analysis.metrics import stratified
 from resultant.analysis.result import Explorer, FeatureMap
 from resultant.analysis.split import FeatureSet, Plan, row_weights
 from resultant.classes.metric import Metric
-from resultant.classes.realization import cosines
+from resultant.classes.scores import cosines
 from resultant.classes.statistics import ClassState
 from resultant.classifiers.validation import shuffled_ranks
 

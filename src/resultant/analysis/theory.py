@@ -14,8 +14,8 @@ from resultant.analysis.metrics import Result, rank_correlation
 from resultant.analysis.space import FrozenSpace, SpaceSummary
 from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.gain import gain_at
-from resultant.classes.realization import Realization, realize
 from resultant.classes.rule import EDITED, Rule
+from resultant.classes.scores import ClassScores, realize
 from resultant.classes.statistics import MAX_KAPPA, fit_kappa
 from resultant.decisions import boundaries, margins
 from resultant.decisions.certificates import certificate
@@ -105,7 +105,7 @@ def _spread(g: Tensor) -> float | None:
     return float(g.std(correction=0)) / mean if mean > 0 else None
 
 
-def defined_rules(space: FrozenSpace, beta: float) -> dict[str, Realization]:
+def defined_rules(space: FrozenSpace, beta: float) -> dict[str, ClassScores]:
     """Return the realizations that are defined at beta."""
     names = ("native", *EDITED) if not space.untempered(beta) else ("native", "angular")
     return {name: realize(space.state, Rule(space.tau, name, beta)) for name in names}

@@ -20,8 +20,8 @@ from torch import Tensor
 from resultant._core.arrays import directions
 from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric, require_shrinkage
-from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import Rule
+from resultant.classes.scores import ClassScores, cosines, realize
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers import inputs, validation
 from resultant.classifiers.calibration import calibrated, fit_scale
@@ -215,7 +215,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         self.statistics_ = statistics
         self.state_ = statistics.state(self.estimator)
         self.class_prior_ = (statistics.weight / statistics.weight.sum()).cpu().numpy()
-        self._realization(dtype)
+        self._class_scores(dtype)
 
     def _left_out_scale(self, sample: Sample, plain: ClassStatistics | None = None) -> float:
         """Fit the scale to a sample of the fitted rows, each against classes without it."""
@@ -259,7 +259,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         temperature = self.temperature_ if is_auto(self.temperature) else self.temperature
         return self.realization, temperature, self.beta, finite_number("prior", self.prior)
 
-    def _realization(self, dtype: torch.dtype) -> Realization:
+    def _class_scores(self, dtype: torch.dtype) -> ClassScores:
         """Return the scores of the classes that have weight, as functions of their cosines."""
         realization, tau, beta, prior = self._rule()
         inputs.require_temperatures(tau, dtype)
@@ -317,12 +317,12 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     def _scores(self, X: Any, cosine: Tensor | None = None) -> Tensor:
         """Return the scores [N, C] on the device of the classes, of known cosines [N, M] if any."""
         rows, weight, parts = self._query(X), self.statistics_.weight, self._parts
-        realization = self._realization(rows.dtype)
+        classes = self._class_scores(rows.dtype)
         scores = torch.full((len(rows), len(weight)), -torch.inf).to(rows.device, rows.dtype)
         columns = slice(None) if bool((weight > 0).all()) else weight > 0
-        for part in row_chunks(rows, len(realization.mu)):
+        for part in row_chunks(rows, len(classes.mu)):
             rho = self._cosines(rows[part]) if cosine is None else cosine[part]
-            scores[part, columns] = parts.of_classes(realization.at(rho))
+            scores[part, columns] = parts.of_classes(classes.at(rho))
         return scores.mul_(self._scale())
 
     def decision_function(self, X: Any) -> Array:

@@ -18,7 +18,7 @@ from resultant._core import memory
 from resultant._core.arrays import directions
 from resultant._core.validation import integer
 from resultant.classes.gain import angular_gain
-from resultant.classes.realization import cosines
+from resultant.classes.scores import cosines
 from resultant.classes.statistics import MAX_KAPPA, ClassState, fit_direction
 from resultant.classifiers.inputs import AUTO, Rows, is_auto
 from resultant.vmf.estimators import OF_SAMPLE, concentration_at, corrected_length, log_normalizer

@@ -19,7 +19,7 @@ from torch import Tensor
 from resultant._core.arrays import directions
 from resultant.classes.gain import class_gains
 from resultant.classes.metric import Metric
-from resultant.classes.realization import Terms, cosines, terms
+from resultant.classes.scores import ScoreTerms, cosines, score_terms
 from resultant.classes.statistics import ZERO_LENGTH, ClassState, ClassStatistics
 from resultant.classifiers.em import Components, fit_components
 from resultant.classifiers.inputs import Sample, as_numpy
@@ -75,7 +75,7 @@ class ValidationFold:
 
     def scores(self, realization: str, tau: float, beta: float, prior: float) -> Tensor:
         """Compute the scores [n, C] of a rule; -inf without training rows, NaN if undefined."""
-        return self.of_classes(self._realized(realization, tau, beta), prior)
+        return self.of_classes(self._edited(realization, tau, beta), prior)
 
     def of_classes(self, s: Tensor, prior: float) -> Tensor:
         """Sum the components of scores [n, M], and add the prior."""
@@ -88,14 +88,14 @@ class ValidationFold:
             s = s + (prior * self.log_prior).to(s.dtype)
         return s if self.present.all() else s.masked_fill(~self.present, -torch.inf)
 
-    def _realized(self, realization: str, tau: float, beta: float) -> Tensor:
+    def _edited(self, realization: str, tau: float, beta: float) -> Tensor:
         """Compute the scores [n, M] of `class_scores`."""
         kappa, g = self.kappa.to(self.rho.dtype), self.resultant / tau
         counted = self.present if self.components is None else torch.ones_like(g, dtype=torch.bool)
         mean = (g * counted).sum(-1, keepdim=True) / counted.sum(-1, keepdim=True)
         gains = class_gains(g, beta, "linear", mean)
-        rule = terms(realization, kappa, self.rho.new_full((), tau), gains, self.dim)
-        rule = Terms(*(None if a is None else a.to(kappa) for a in rule))
+        rule = score_terms(realization, kappa, self.rho.new_full((), tau), gains, self.dim)
+        rule = ScoreTerms(*(None if a is None else a.to(kappa) for a in rule))
         return rule.score(self.rho, kappa, self.dim)
 
 

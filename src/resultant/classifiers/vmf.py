@@ -8,7 +8,7 @@ from torch import Tensor
 
 from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric
-from resultant.classes.realization import Realization
+from resultant.classes.scores import ClassScores
 from resultant.classifiers.base import DirectionClassifier
 from resultant.classifiers.calibration import fit_calibration, fit_scale
 from resultant.classifiers.em import Mixture
@@ -153,13 +153,13 @@ class CosinePrototypeClassifier(DirectionClassifier):
         [1]
     """
 
-    def _realization(self, dtype: torch.dtype) -> Realization:
+    def _class_scores(self, dtype: torch.dtype) -> ClassScores:
         temperature = finite_number("temperature", self.temperature)
         require_comparable("temperature", temperature, dtype)
         state = self._parts.state.to(dtype=dtype)
         slope = torch.full_like(state.kappa[0], 1 / temperature)
         shift = finite_number("prior", self.prior) * self._log_prior()
-        return Realization(state.mu, state.kappa, None, slope, shift.to(dtype))
+        return ClassScores(state.mu, state.kappa, None, slope, shift.to(dtype))
 
     def _fold_scores(self, fold: ValidationFold) -> Tensor:
         return fold.of_classes(fold.rho / float(self.temperature), float(self.prior))

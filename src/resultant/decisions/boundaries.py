@@ -15,7 +15,7 @@ from torch import Tensor
 from resultant._core import memory
 from resultant._core.arrays import normalized
 from resultant._core.validation import Check
-from resultant.classes.realization import Realization
+from resultant.classes.scores import ClassScores
 from resultant.decisions.margins import require_pairs
 
 LOCATIONS = 2001
@@ -78,7 +78,7 @@ class Displacement:
 
 @torch.no_grad()
 def short_arc_roots(
-    realization: Realization,
+    scores: ClassScores,
     pairs: Tensor | None = None,
     *,
     exhaustive: bool = False,
@@ -90,7 +90,7 @@ def short_arc_roots(
     root is refined to rounding; if both scores rise on the whole arc, its ends decide.
 
     Args:
-        realization, pairs: Scores in float64, also linear ones; by default all pairs.
+        scores, pairs: Scores in float64, also linear ones; by default all pairs.
         exhaustive: Evaluate the 2,001 locations of every arc.
 
     Returns:
@@ -100,17 +100,17 @@ def short_arc_roots(
         >>> short_arc_roots(realize(state, Rule(0.5))).root
         tensor([0.5786, 0.5018, 0.6708], dtype=torch.float64)
     """
-    pairs = require_pairs(pairs, realization, validate_args)
-    theta = arc_angles(realization, pairs)
+    pairs = require_pairs(pairs, scores, validate_args)
+    theta = arc_angles(scores, pairs)
 
     def margin(u: Tensor, which: Tensor) -> Tensor:
         a, b = pairs[which].T
-        return realization.at(u.cos(), a) - realization.at((theta[which] - u).cos(), b)
+        return scores.at(u.cos(), a) - scores.at((theta[which] - u).cos(), b)
 
     # The exact score is concave in rho, as R(x)/x falls with x: its slope is smallest at rho = 1.
-    size = realization.gain().abs()
-    size = size if realization.slope is None else size + realization.slope.abs()
-    rising = realization.slope_at(torch.ones_like(realization.kappa)) > RISING * size
+    size = scores.gain().abs()
+    size = size if scores.slope is None else size + scores.slope.abs()
+    rising = scores.slope_at(torch.ones_like(scores.kappa)) > RISING * size
     falling = rising[pairs].all(-1) & (not exhaustive)
     return ArcRoots(theta, *solve(margin, theta, falling))
 
@@ -141,11 +141,11 @@ def displacement(before: ArcRoots, after: ArcRoots) -> Displacement:
     return Displacement(after.root - before.root, change)
 
 
-def arc_angles(realization: Realization, pairs: Tensor) -> Tensor:
+def arc_angles(scores: ClassScores, pairs: Tensor) -> Tensor:
     """Compute the angles [P] of pairs of prototypes, accurate also near zero and pi."""
-    if realization.mu.dtype != torch.float64:
-        raise ValueError(f"expected scores in float64, got {realization.mu.dtype}")
-    mu, norm = normalized(realization.mu), torch.linalg.vector_norm
+    if scores.mu.dtype != torch.float64:
+        raise ValueError(f"expected scores in float64, got {scores.mu.dtype}")
+    mu, norm = normalized(scores.mu), torch.linalg.vector_norm
     theta = mu.new_empty(len(pairs))
     for part in memory.row_slices(len(pairs), 8 * mu.shape[1], memory.MATRIX_BYTES):
         a, b = (mu[c] for c in pairs[part].T)

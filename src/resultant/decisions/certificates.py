@@ -12,8 +12,8 @@ from torch import Tensor
 from resultant._core import memory
 from resultant._core.arrays import normalized, require_features, require_labels
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number
-from resultant.classes.realization import Realization, chunk_rows, cosines, realize
 from resultant.classes.rule import Rule
+from resultant.classes.scores import ClassScores, chunk_rows, cosines, realize
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import tangent
 from resultant.decisions.margins import require_pairs
@@ -269,7 +269,7 @@ def margin_change(
     r"""Compute the change of margins from the native score to a rule (sec:margin-change-protocol).
 
     For pairs of classes (a, b) and the queries of both, the change of :math:`s_a-s_b` is
-    :math:`\Delta m=\Delta m_{lin}+r`, where :math:`\Delta m_{lin}` is that of `Realization.linear`,
+    :math:`\Delta m=\Delta m_{lin}+r`, where :math:`\Delta m_{lin}` is that of `ClassScores.linear`,
     :math:`(g_a^\star-g_a)\rho_a-(g_b^\star-g_b)\rho_b` without the intercept, as in the paper.
     The sign is certified by :math:`|\Delta m_{lin}|>|r|` and a slack as in `certificate`.
 
@@ -322,8 +322,8 @@ class _RulePair:
         if not len(live):
             raise ValueError("expected a class with an offset above -inf, got none")
         mu, kappa, self.g = native.mu[live], native.kappa[live], g[live]
-        self.cosine = Realization(mu, kappa, None, self.gbar, b[live])
-        self.residual = Realization(mu, kappa, native.tau.expand_as(g)[live], -self.g, None)
+        self.cosine = ClassScores(mu, kappa, None, self.gbar, b[live])
+        self.residual = ClassScores(mu, kappa, native.tau.expand_as(g)[live], -self.g, None)
 
     def chunks(self, z: Tensor, chunk: int | None) -> Iterator[tuple[slice, Tensor]]:
         """Yield rows and their cosines [n, live]."""
@@ -351,21 +351,21 @@ class _RulePair:
         return 2 * (scores + sum(own))
 
 
-def score_error(realization: Realization, dtype: torch.dtype) -> Tensor:
+def score_error(scores: ClassScores, dtype: torch.dtype) -> Tensor:
     """Bound the rounding errors [C] of scores for features of a dtype."""
-    end = -torch.ones_like(realization.kappa)
+    end = -torch.ones_like(scores.kappa)
     # q is concave in rho: an error of rho counts most at -1; |q| is at most t.
-    steep = replace(realization, slope=None).slope_at(end)
-    size = torch.zeros_like(end) if realization.tau is None else 1 / realization.tau
-    if realization.slope is not None:
-        size, steep = size + realization.slope.abs(), steep + realization.slope.abs()
-    if realization.shift is not None:
-        size = size + realization.shift.abs()
+    steep = replace(scores, slope=None).slope_at(end)
+    size = torch.zeros_like(end) if scores.tau is None else 1 / scores.tau
+    if scores.slope is not None:
+        size, steep = size + scores.slope.abs(), steep + scores.slope.abs()
+    if scores.shift is not None:
+        size = size + scores.shift.abs()
     eps = torch.finfo(COMPUTE_DTYPE[dtype]).eps
     # Those of the product z mu count by the slope.
-    roundings = realization.mu.shape[1] * steep + ROUNDINGS * (steep + size)
+    roundings = scores.mu.shape[1] * steep + ROUNDINGS * (steep + size)
     error = eps * roundings + torch.finfo(dtype).eps * size
     # No bound for a score that is not finite.
     largest = LIMITS[COMPUTE_DTYPE[dtype]][0]
-    finite = (2 * size < torch.finfo(dtype).max) & (realization.kappa <= largest)
+    finite = (2 * size < torch.finfo(dtype).max) & (scores.kappa <= largest)
     return torch.where(finite, error, math.inf)

@@ -10,8 +10,8 @@ from torch import Tensor
 from resultant._core import memory
 from resultant._core.arrays import require_features, require_labels, shape_of
 from resultant._core.validation import Check
-from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import TEMPERED, Rule
+from resultant.classes.scores import ClassScores, cosines, realize
 from resultant.classes.statistics import ClassState
 
 
@@ -26,7 +26,7 @@ class GradientCoordinates(NamedTuple):
 
 @torch.no_grad()
 def gradient_coordinates(
-    z: Tensor, y: Tensor, realization: Realization, *, validate_args: Check = None
+    z: Tensor, y: Tensor, scores: ClassScores, *, validate_args: Check = None
 ) -> GradientCoordinates:
     r"""Split the gradient of the cross-entropy :math:`L_y` into prototype and radial parts.
 
@@ -34,7 +34,7 @@ def gradient_coordinates(
     :math:`C_c=(P_c-1[c=y])\,\partial_{\rho_c}q_c` (eq:gradient-coordinate-decomposition).
 
     Args:
-        z, y, realization: Vectors, labels and scores, also for kappa = 0.
+        z, y, scores: Unit vectors [N, p], labels [N] and scores of the classes, also for kappa = 0.
 
     Returns:
         Parts of the gradient in the dtype of the scores.
@@ -43,22 +43,22 @@ def gradient_coordinates(
         >>> gradient_coordinates(z, y, realize(state, Rule(0.5))).radial
         tensor([-0.0407,  0.0592,  0.1730], dtype=torch.float64)
     """
-    require_features(z, realization.mu.shape[1], realization.mu.device, validate_args)
-    require_labels(y, len(z), len(realization.mu), realization.mu.device, validate_args)
-    prototype = z.new_empty(z.shape, dtype=realization.mu.dtype)
+    require_features(z, scores.mu.shape[1], scores.mu.device, validate_args)
+    require_labels(y, len(z), len(scores.mu), scores.mu.device, validate_args)
+    prototype = z.new_empty(z.shape, dtype=scores.mu.dtype)
     radial = prototype.new_empty(len(z))
     # The slope over kappa has a limit at zero, which this kappa reaches.
-    kappa = realization.kappa.clamp_min(math.sqrt(torch.finfo(prototype.dtype).tiny))
-    exact = replace(realization, kappa=kappa, slope=None)
-    added = torch.zeros_like(kappa) if realization.slope is None else realization.slope
-    scale = 0.0 if realization.tau is None else 1 / (kappa * realization.tau)
+    kappa = scores.kappa.clamp_min(math.sqrt(torch.finfo(prototype.dtype).tiny))
+    exact = replace(scores, kappa=kappa, slope=None)
+    added = torch.zeros_like(kappa) if scores.slope is None else scores.slope
+    scale = 0.0 if scores.tau is None else 1 / (kappa * scores.tau)
     for rows in memory.row_slices(len(z), len(kappa) * kappa.itemsize, memory.SCORE_BYTES):
-        rho, own = cosines(z[rows], realization.mu), y[rows].unsqueeze(-1)
+        rho, own = cosines(z[rows], scores.mu), y[rows].unsqueeze(-1)
         # P_c - 1[c = y]: that of the label as a sum, also where P_y is near one.
-        weight = realization.at(rho).softmax(-1).scatter_(-1, own, 0.0)
+        weight = scores.at(rho).softmax(-1).scatter_(-1, own, 0.0)
         weight.scatter_(-1, own, -weight.sum(-1, keepdim=True))
         slope = exact.slope_at(rho)
-        prototype[rows] = (weight * (slope + added)) @ realization.mu
+        prototype[rows] = (weight * (slope + added)) @ scores.mu
         radial[rows] = (weight * slope * scale).sum(-1)
     x = z.to(prototype.dtype)
     ambient = prototype + radial.unsqueeze(-1) * x
@@ -66,14 +66,14 @@ def gradient_coordinates(
 
 
 def loss_gradient(
-    z: Tensor, y: Tensor, realization: Realization, *, validate_args: Check = None
+    z: Tensor, y: Tensor, scores: ClassScores, *, validate_args: Check = None
 ) -> Tensor:
     r"""Compute the gradients of the cross-entropy on the sphere, :math:`\Pi_z\nabla_zL_y`:
     eq:exact-loss-gradient of exact scores, projected, eq:leading-sphere-gradient of
-    ``realization.linear()``, of which ``intercept=False`` matches the printed errors better.
+    ``scores.linear()``, of which ``intercept=False`` matches the printed errors better.
 
     Args:
-        z, y, realization: Vectors, labels and scores.
+        z, y, scores: Unit vectors [N, p], labels [N] and scores of the classes.
 
     Returns:
         Gradients [N, p] in the dtype of the scores.
@@ -82,7 +82,7 @@ def loss_gradient(
         >>> loss_gradient(z[:1], y[:1], realize(state, Rule(0.5)))
         tensor([[0.0000, 0.2566, 0.3367]], dtype=torch.float64)
     """
-    return gradient_coordinates(z, y, realization, validate_args=validate_args).tangent
+    return gradient_coordinates(z, y, scores, validate_args=validate_args).tangent
 
 
 class GradientDifference(NamedTuple):

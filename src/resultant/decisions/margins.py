@@ -10,7 +10,7 @@ from resultant._core import memory, validation
 from resultant._core.arrays import normalized, require_features, shape_of
 from resultant._core.validation import Check
 from resultant.classes.groups import HEAD, MEDIUM, TAIL
-from resultant.classes.realization import Realization, cosines
+from resultant.classes.scores import ClassScores, cosines
 from resultant.classes.statistics import ClassState
 
 PAIR_TYPES = ("HH", "HM", "HT", "MM", "MT", "TT")
@@ -22,13 +22,13 @@ Pair = tuple[int, int]
 
 
 def pairwise_margins(
-    z: Tensor, realization: Realization, pairs: Tensor, *, validate_args: Check = None
+    z: Tensor, scores: ClassScores, pairs: Tensor, *, validate_args: Check = None
 ) -> Tensor:
     r"""Compute the log odds :math:`\log P_a/P_b=s_a(z)-s_b(z)` of pairs of classes, with offsets
     (eq:leading-pairwise-logodds for leading scores).
 
     Args:
-        z, realization, pairs: Vectors, scores and pairs.
+        z, scores, pairs: Unit vectors [N, p], scores of the classes, and pairs [P, 2].
 
     Returns:
         Margins [N, P] in the dtype of the scores.
@@ -37,13 +37,13 @@ def pairwise_margins(
         >>> pairwise_margins(z[:1], realize(state, Rule(0.5)), torch.tensor([[0, 1]]))
         tensor([[0.5475]], dtype=torch.float64)
     """
-    require_features(z, realization.mu.shape[1], realization.mu.device, validate_args)
-    require_pairs(pairs, realization, validate_args)
+    require_features(z, scores.mu.shape[1], scores.mu.device, validate_args)
+    require_pairs(pairs, scores, validate_args)
     classes, index = pairs.unique(return_inverse=True)
-    margins = z.new_empty(len(z), len(pairs), dtype=realization.mu.dtype)
+    margins = z.new_empty(len(z), len(pairs), dtype=scores.mu.dtype)
     size = max(len(classes), len(pairs)) * margins.itemsize
     for rows in memory.row_slices(len(z), size, memory.SCORE_BYTES):
-        s = realization.at(cosines(z[rows], realization.mu[classes]), classes)
+        s = scores.at(cosines(z[rows], scores.mu[classes]), classes)
         margins[rows] = s[:, index[:, 0]] - s[:, index[:, 1]]
     return margins
 
@@ -56,13 +56,13 @@ class CentreMargins(NamedTuple):
 
 
 def centre_margins(
-    realization: Realization, pairs: Tensor | None = None, *, validate_args: Check = None
+    scores: ClassScores, pairs: Tensor | None = None, *, validate_args: Check = None
 ) -> CentreMargins:
     r"""Compute the margins :math:`M_a=b_a-b_b+q_a(1)-q_b(\mu_a^\top\mu_b)` and :math:`M_b` of pairs
     of classes at their prototypes (sec:softmax-geometry).
 
     Args:
-        realization, pairs: Scores, and pairs; by default all pairs.
+        scores, pairs: Scores, and pairs; by default all pairs.
 
     Returns:
         Margins ``a`` and ``b`` [P].
@@ -71,15 +71,15 @@ def centre_margins(
         >>> centre_margins(realize(state, Rule(0.5))).a
         tensor([0.5475, 0.6836, 0.9642], dtype=torch.float64)
     """
-    pairs = require_pairs(pairs, realization, validate_args)
-    peak = realization.at(torch.ones_like(realization.kappa))
+    pairs = require_pairs(pairs, scores, validate_args)
+    peak = scores.at(torch.ones_like(scores.kappa))
     a, b = pairs.T
     # The Gram matrix costs less than gathering the prototypes of many pairs.
-    if len(pairs) * 2 > len(realization.mu):
-        c = cosines(realization.mu, realization.mu)[a, b]
+    if len(pairs) * 2 > len(scores.mu):
+        c = cosines(scores.mu, scores.mu)[a, b]
     else:
-        c = (realization.mu[a] * realization.mu[b]).sum(-1)
-    return CentreMargins(peak[a] - realization.at(c, b), peak[b] - realization.at(c, a))
+        c = (scores.mu[a] * scores.mu[b]).sum(-1)
+    return CentreMargins(peak[a] - scores.at(c, b), peak[b] - scores.at(c, a))
 
 
 def effective_competitors(scores: Tensor) -> Tensor:
@@ -101,9 +101,9 @@ def effective_competitors(scores: Tensor) -> Tensor:
     return (scores - scores.amax(-1, keepdim=True)).exp().sum(-1)
 
 
-def require_pairs(pairs: Tensor | None, realization: Realization, validate: Check) -> Tensor:
+def require_pairs(pairs: Tensor | None, scores: ClassScores, validate: Check) -> Tensor:
     """Return ``pairs`` [P, 2], by default all; raise unless each is of two different classes."""
-    number, device = len(realization.mu), realization.mu.device
+    number, device = len(scores.mu), scores.mu.device
     if pairs is None:
         return torch.triu_indices(number, number, 1, device=device).T.contiguous()
     if not isinstance(pairs, Tensor) or pairs.dim() != 2 or pairs.shape[1] != 2:

@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from resultant._core.device import device_of
-from resultant.classes.realization import Terms
+from resultant.classes.scores import ScoreTerms
 from resultant.losses._bank_kernel import UNIT_SCALE, half_directions
 from resultant.losses.step_streamed import Columns, PartialSoftmax
 from resultant.score.kernel import constants, difference, tilt
@@ -112,7 +112,7 @@ def _softmax_rows(
 class FusedSoftmax(PartialSoftmax):
     """`PartialSoftmax` in float32 on a GPU."""
 
-    def __init__(self, z: Tensor, terms: Terms) -> None:
+    def __init__(self, z: Tensor, terms: ScoreTerms) -> None:
         super().__init__(z)
         scaled = z.flatten(0, 1) * UNIT_SCALE
         high = scaled.half()

@@ -10,8 +10,8 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import Gains, class_gains, comparable, gain_at
-from resultant.classes.realization import Terms, terms
 from resultant.classes.rule import TEMPERED, Rule
+from resultant.classes.scores import ScoreTerms, score_terms
 from resultant.losses.bank import ProCoBank, Snapshot
 from resultant.losses.batch import compute_dtype, no_autocast
 from resultant.losses.late_errors import require_gains
@@ -90,11 +90,13 @@ class ContrastiveLoss(WideModule):
         kappa = kappa.to(rho.dtype)
         return self.terms(kappa, gains, classes).score(rho, kappa, self.bank.dim)
 
-    def terms(self, kappa: Tensor, gains: Gains | None, classes: Classes | None = None) -> Terms:
+    def terms(
+        self, kappa: Tensor, gains: Gains | None, classes: Classes | None = None
+    ) -> ScoreTerms:
         """Return the terms of the scores of classes [..., C], in the dtype of ``kappa``."""
         tau = self.tau(kappa, classes).to(kappa.dtype)
-        star, *added = terms(self.realization, kappa, tau, gains, self.bank.dim)
-        return Terms(star, *(a if a is None else a.to(kappa.dtype) for a in added))
+        star, *added = score_terms(self.realization, kappa, tau, gains, self.bank.dim)
+        return ScoreTerms(star, *(a if a is None else a.to(kappa.dtype) for a in added))
 
     def tau(self, kappa: Tensor, classes: Classes | None = None) -> Tensor:
         """Return the temperature of classes in float64, on the device of ``kappa``; NaN where

@@ -15,7 +15,7 @@ from resultant._core import memory
 from resultant._core.autograd import untraced
 from resultant._core.device import kernel_module
 from resultant.classes.gain import Gains
-from resultant.classes.realization import Terms
+from resultant.classes.scores import ScoreTerms
 from resultant.classes.statistics import fit_length
 from resultant.losses.bank import ProCoBank, mean
 from resultant.losses.batch import compute_dtype, no_autocast
@@ -50,7 +50,7 @@ class Columns(NamedTuple):
     """K classes as V views see them."""
 
     kappa: Tensor  # [V, K]
-    terms: Terms
+    terms: ScoreTerms
     offset: Tensor  # [K]; a class of offset minus infinity has no part in the softmax
 
     def at(self, classes: slice | Tensor) -> Columns:
@@ -100,7 +100,7 @@ class PartialSoftmax:
         ranks.sum(self.gradient)
 
 
-def partial_softmax(z: Tensor, terms: Terms) -> PartialSoftmax:
+def partial_softmax(z: Tensor, terms: ScoreTerms) -> PartialSoftmax:
     """Return an empty softmax for queries z [V, Q, p], by the fastest way of the device."""
     # Products of halves that are summed in float32 exist from torch 2.8 on.
     if z.is_cuda and z.dtype == torch.float32 and hasattr(torch.ops.aten.mm, "dtype"):

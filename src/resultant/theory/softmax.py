@@ -11,8 +11,8 @@ from torch import Tensor
 from resultant._core import validation
 from resultant._core.arrays import normalized
 from resultant._core.validation import Check, Number
-from resultant.classes.realization import Realization, cosines, realize
 from resultant.classes.rule import Rule
+from resultant.classes.scores import ClassScores, cosines, realize
 from resultant.classes.statistics import ClassState
 from resultant.decisions.boundaries import ArcRoots, arc_angles, solve
 from resultant.decisions.margins import require_pairs
@@ -24,7 +24,7 @@ OPPOSITE = 1e-6
 
 
 @torch.no_grad()
-def joint_leading(state: ClassState, rule: Rule, *, validate_args: Check = None) -> Realization:
+def joint_leading(state: ClassState, rule: Rule, *, validate_args: Check = None) -> ClassScores:
     r"""Build the leading logits :math:`\ell_c^0=b_c+g_c^0\rho_c` of sec:softmax-geometry, with
     :math:`g_c^0=r_0(\kappa_c/\nu)/\tau_c` plus the slope that an edited score adds.
 
@@ -44,7 +44,7 @@ def joint_leading(state: ClassState, rule: Rule, *, validate_args: Check = None)
         return exact
     g0 = ratio_terms(exact.kappa / nu).r0 / exact.tau
     g0 = g0 if exact.slope is None else g0 + exact.slope
-    return Realization(exact.mu, exact.kappa, None, g0, exact.offset, exact.offset)
+    return ClassScores(exact.mu, exact.kappa, None, g0, exact.offset, exact.offset)
 
 
 def propagate_probabilities(
@@ -128,13 +128,13 @@ def _propagation(
 
 @torch.no_grad()
 def posterior_thresholds(
-    realization: Realization, pairs: Tensor, level: float = 0.5, *, validate_args: Check = None
+    scores: ClassScores, pairs: Tensor, level: float = 0.5, *, validate_args: Check = None
 ) -> ArcRoots:
     r"""Find where :math:`P_a` crosses a level on the short arc from a to b, given all classes:
     :math:`s_a-\log\sum_{j\ne a}e^{s_j}=\log(level/(1-level))` (sec:softmax-geometry).
 
     Args:
-        realization, pairs: Scores in float64, and pairs whose prototypes are not opposite.
+        scores, pairs: Scores in float64, and pairs whose prototypes are not opposite.
         level: Probability in (0, 1).
 
     Returns:
@@ -144,10 +144,10 @@ def posterior_thresholds(
         >>> posterior_thresholds(realize(state, Rule(0.5)), torch.tensor([[0, 1]])).status
         ['none']
     """
-    theta = arc_angles(realization, require_pairs(pairs, realization, validate_args))
+    theta = arc_angles(scores, require_pairs(pairs, scores, validate_args))
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"expected level in (0, 1), got {level!r}")
-    mu = normalized(realization.mu)
+    mu = normalized(scores.mu)
     for i in (theta > math.pi - OPPOSITE).nonzero().flatten().tolist()[:1]:
         rule = f"expected pairs at an angle below pi - {OPPOSITE:g}"
         raise ValueError(f"{rule}, got {float(theta[i]):.9g} at index {i}")
@@ -162,9 +162,9 @@ def posterior_thresholds(
         own, other = (i.expand(u.shape).unsqueeze(-1) for i in (a, b))
         rho.scatter_(-1, other, (angle - u).cos().unsqueeze(-1))
         rho.scatter_(-1, own, u.cos().unsqueeze(-1))
-        scores = realization.at(rho)
-        mine = scores.gather(-1, own).squeeze(-1)
-        return mine - scores.scatter_(-1, own, -math.inf).logsumexp(-1) - bar
+        q = scores.at(rho)
+        mine = q.gather(-1, own).squeeze(-1)
+        return mine - q.scatter_(-1, own, -math.inf).logsumexp(-1) - bar
 
     falling = torch.zeros_like(theta, dtype=torch.bool)
     return ArcRoots(theta, *solve(margin, theta, falling, width=len(mu)))

@@ -9,8 +9,8 @@ import torch
 
 from resultant._core import distributed, files
 from resultant._core.files import parse_json
-from resultant.classes.realization import realize
 from resultant.classes.rule import Rule
+from resultant.classes.scores import realize
 from resultant.classes.statistics import ClassState
 from resultant.training.config import Run, TrainConfig
 from resultant.training.job import Job

@@ -1,4 +1,4 @@
-"""The scores that realize a rule on fitted classes (sec:realization-separation)."""
+"""Scores of fitted classes by a rule, functions of their cosines (sec:realization-separation)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from resultant.score.exact import vmf_score, vmf_score_and_slope, vmf_score_slop
 from resultant.score.limits import require_temperature
 
 
-class Terms(NamedTuple):
-    """Terms of the scores of classes [..., C]; see `Realization`."""
+class ScoreTerms(NamedTuple):
+    """Terms of the scores of classes [..., C]; see `ClassScores`."""
 
     tau: Tensor | None
     slope: Tensor | None = None
     shift: Tensor | None = None
 
-    def at(self, classes: slice | Tensor) -> Terms:
+    def at(self, classes: slice | Tensor) -> ScoreTerms:
         """Return the terms of some classes."""
 
         def chosen(a: Tensor | None) -> Tensor | None:
             return a if a is None or a.dim() == 0 or a.shape[-1] == 1 else a[..., classes]
 
-        return Terms(*map(chosen, self))
+        return ScoreTerms(*map(chosen, self))
 
     def score(self, rho: Tensor, kappa: Tensor, p: int) -> Tensor:
         """Return the scores at cosines ``rho`` [..., C], which may exceed one by rounding."""
@@ -57,22 +57,24 @@ class Terms(NamedTuple):
         return q if self.shift is None else q + self.shift
 
 
-def terms(realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: int) -> Terms:
+def score_terms(
+    realization: str, kappa: Tensor, tau: Tensor, gains: Gains | None, p: int
+) -> ScoreTerms:
     """Compute the terms of kappa [..., C] and tau [] or [..., C]; slope and shift are float64."""
     if realization == "native":
-        return Terms(tau)
+        return ScoreTerms(tau)
     assert gains is not None
     if realization == "cosine":
-        return Terms(None, gains.mean)
+        return ScoreTerms(None, gains.mean)
     if realization == "angular":
-        return Terms(tau, gains.target - gains.g)
+        return ScoreTerms(tau, gains.target - gains.g)
     star = class_temperature(tau, gains.g, gains.target, kappa.dtype).to(kappa.dtype)
     if realization == "temperature":
-        return Terms(star)
+        return ScoreTerms(star)
     # From the rounded arguments: the intercepts are large, and only their difference remains.
     wide = kappa.double()
     h0, h1 = (vmf_score(0.0, wide, t.double(), p, validate_args=False) for t in (tau, star))
-    return Terms(star, None, h0 - h1)
+    return ScoreTerms(star, None, h0 - h1)
 
 
 def cosines(z: Tensor, mu: Tensor) -> Tensor:
@@ -85,7 +87,7 @@ def cosines(z: Tensor, mu: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Realization:
+class ClassScores:
     r"""Scores ``q(rho; kappa, tau) + slope * rho + shift`` of C classes as functions of their
     cosines, made by `realize`; terms that are None are left out, and q without tau.
 
@@ -106,14 +108,14 @@ class Realization:
     shift: Tensor | None
     offset: Tensor | None = None
 
-    def to(self, device: torch.device | str) -> Realization:
+    def to(self, device: torch.device | str) -> ClassScores:
         """Copy the scores to another device."""
         return replace(self, **{n: a.to(device) for n, a in vars(self).items() if a is not None})
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> ScoreTerms:
         """Terms of the scores, without the classes."""
-        return Terms(self.tau, self.slope, self.shift)
+        return ScoreTerms(self.tau, self.slope, self.shift)
 
     def __call__(self, z: Tensor) -> Tensor:
         """Score unit vectors z [N, p]; returns [N, C]."""
@@ -133,7 +135,7 @@ class Realization:
             total = vmf_score_slope(rho, kappa, tau, self.mu.shape[1], validate_args=False)
         return total if slope is None else total + slope
 
-    def _chosen(self, classes: Tensor | None) -> tuple[Tensor, Terms]:
+    def _chosen(self, classes: Tensor | None) -> tuple[Tensor, ScoreTerms]:
         if classes is None:
             return self.kappa, self.terms
         return self.kappa[classes], self.terms.at(classes)
@@ -145,12 +147,12 @@ class Realization:
             gain = gain_at(self.mu.shape[1], self.kappa, self.tau)
         return gain if self.slope is None else gain + self.slope
 
-    def linear(self, intercept: bool = True) -> Realization:
+    def linear(self, intercept: bool = True) -> ClassScores:
         r"""Build the linear scores :math:`a_c+g_c\rho_c` with the gains :math:`g_c`, and
         :math:`a_c=b_c+q_c(0)`, as the text of the paper has it (sec:softmax-geometry), or without
         the intercept :math:`a_c=b_c`, which the printed boundaries and margins match."""
         shift = self.at(torch.zeros_like(self.kappa)) if intercept else self.offset
-        return Realization(self.mu, self.kappa, None, self.gain(), shift, self.offset)
+        return ClassScores(self.mu, self.kappa, None, self.gain(), shift, self.offset)
 
 
 def realize(
@@ -159,7 +161,7 @@ def realize(
     *,
     dtype: torch.dtype = torch.float64,
     validate_args: Check = None,
-) -> Realization:
+) -> ClassScores:
     """Apply a rule to fitted classes.
 
     Args:
@@ -178,11 +180,11 @@ def realize(
     offset = _offset(rule.offset, state, validate_args)
     tau, gains = _temperature_and_gains(state, rule, dtype, validate_args)
     kappa = state.kappa.double().to(dtype)
-    tau, slope, shift = terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
+    tau, slope, shift = score_terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
     if offset is not None:
         shift = offset if shift is None else shift + offset
     added = (None if a is None else a.to(dtype).expand_as(kappa) for a in (slope, shift, offset))
-    return Realization(state.mu.to(dtype), kappa, tau, *added)
+    return ClassScores(state.mu.to(dtype), kappa, tau, *added)
 
 
 def target_temperature(
