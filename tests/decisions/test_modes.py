@@ -16,7 +16,7 @@ import resultant as rs
 from class_samples import close
 from decisions.arcs import BETA, OFFSET, PAIRS
 from resultant._core import memory
-from resultant.classes import scores
+from resultant.classes import scores as class_score_module
 from resultant.classes.rule import REALIZATIONS
 from resultant.decisions import certificates
 from resultant.decisions.boundaries import LOCATIONS
@@ -89,7 +89,7 @@ def test_chunks_and_checks_change_nothing(name: str, monkeypatch: pytest.MonkeyP
     agree(CALLS[name](Z, Y, STATE, validate_args=False), whole, 0.0, 0.0)
     heights, cosines = [], certificates.cosines
     counted = lambda z, mu: heights.append(len(z)) or cosines(z, mu)  # noqa: E731
-    for module in (certificates, scores):
+    for module in (certificates, class_score_module):
         monkeypatch.setattr(module, "cosines", counted)
     monkeypatch.setattr(memory, "SCORE_BYTES", 8 * C * 3)
     monkeypatch.setattr(memory, "FEATURE_BYTES", 8 * P * 3)
