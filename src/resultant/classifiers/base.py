@@ -4,15 +4,16 @@ A class without weight has score -inf and takes no part in the mean gain.
 """
 
 import copy
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -35,6 +36,19 @@ SCALE_CELLS = 1 << 16
 SCALE_ROWS = 1024
 
 WITHIN = "within"
+
+
+class OnePass:
+    """A method that is absent unless the parameters allow it, with the reason in the error."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+
+    def __get__(self, classifier: Any, owner: Any = None) -> Callable[..., Any]:
+        if classifier is None:
+            return self.method
+        classifier._require_one_pass()
+        return MethodType(self.method, classifier)
 
 
 class DirectionClassifier(ClassifierMixin, SavedEstimator):
@@ -85,7 +99,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             inputs.warn_of_units(sample.rows)
         return self._adopt(fitted)
 
-    @available_if(lambda classifier: classifier._require_one_pass())
+    @OnePass
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to those of earlier calls, or of `fit`; nothing changes if the call raises. The
         metric is that of the first call, the scale is fitted to rows of the last calls.
@@ -110,6 +124,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             fitted._fit(sample)
             return self._adopt(fitted)
         fitted._scale()
+        fitted._drop_calibration("added rows")
         sums = sample.sums(metric=self.metric_).merge(self.statistics_)
         fitted._finish(sums, sample.rows.dtype)
         fitted.scale_ = None
@@ -331,8 +346,23 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         return returned(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores, X)
 
     def _logits(self, X: Any, cosine: Tensor | None = None) -> Tensor:
-        scores = self._scores(X, cosine)
+        scores, calibration = self._scores(X, cosine), self.calibration_
+        if calibration and calibration.get("rule", rule := self._written_rule()) != rule:
+            self._drop_calibration("other parameters")
         return scores if self.calibration_ is None else calibrated(scores, self.calibration_)
+
+    def _written_rule(self) -> list[Any]:
+        """Return what decides the scores of fitted classes, as JSON types."""
+        realization, tau, *others = self._rule()
+        tau = np.asarray(inputs.as_numpy(tau), float).tolist()
+        return [realization, tau, *map(float, others), self._scale()]
+
+    def _drop_calibration(self, reason: str) -> None:
+        """Drop the calibration of other scores with a warning."""
+        if self.calibration_ is not None:
+            self.calibration_ = None
+            text = f"the {reason} have other scores: the calibration is dropped"
+            warnings.warn(f"{text}; call calibrate again", UserWarning, stacklevel=3)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of `predict_proba` [N, C]."""

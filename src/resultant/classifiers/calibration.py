@@ -1,11 +1,12 @@
 """Calibration of probabilities: the error, a fitted scale of the scores, and a curve per class."""
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor
 
 from resultant._core import validation
@@ -122,19 +123,45 @@ def log_losses(scores: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
     return total.log().double() - scale * d.gather(1, labels[:, None])[:, 0].double()
 
 
-def fit_calibration(
-    classifier: Any, X: Any, y: Any, sample_weight: np.ndarray, method: Any
-) -> dict[str, Any]:
-    """Fit scikit-learn's calibration of each class: slope and shift of a sigmoid, or knots."""
+class _Scored(ClassifierMixin, BaseEstimator):
+    """Scores as an estimator: rows are the scores themselves."""
+
+    def __init__(self, classes: Any = None) -> None:
+        self.classes = self.classes_ = classes
+
+    def fit(self, X: Any, y: Any) -> Self:
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        raise NotImplementedError("scores are calibrated, and predict nothing here")
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        return X[:, 0] if X.shape[1] == 1 else X
+
+
+def fit_calibration(s: Tensor, y: Tensor, w: Tensor, method: Any) -> dict[str, Any]:
+    """Fit scikit-learn's calibration of each class to scores [N, C], classes [N] and weights [N]:
+    slope and shift of a sigmoid, or knots. Scores of classes that were not fitted are -inf."""
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.frozen import FrozenEstimator
 
-    model: Any = CalibratedClassifierCV(FrozenEstimator(classifier), method=method)
+    known = _known(s)
+    kept = known[y] & (w > 0)
+    rows = torch.bincount(y[kept], minlength=s.shape[1])
+    if missing := (known & (rows == 0)).nonzero()[:, 0].tolist():
+        rule = f"expected rows of every fitted class for method {method!r}"
+        raise ValueError(f"{rule}, got none of class number {missing[0]}; use method='scale'")
+    if len(rows[known]) < 2:
+        raise ValueError(f"expected two fitted classes or more for method {method!r}, got one")
+    values = _columns(s[kept][:, known])
+    values = values[:, None] if values.ndim == 1 else values
+    label, weight = (a[kept].cpu().numpy() for a in (y, w))
+    model: Any = CalibratedClassifierCV(FrozenEstimator(_Scored(np.unique(label))), method=method)
     with warnings.catch_warnings():
         # A frozen estimator needs neither weights nor folds.
         warnings.filterwarnings("ignore", "Since FrozenEstimator does not appear to accept")
         warnings.filterwarnings("ignore", "The least populated class in y has only")
-        model.fit(X, y, sample_weight=sample_weight)
+        model.fit(values, label, sample_weight=weight)
     names = ("a_", "b_") if method == "sigmoid" else ("X_thresholds_", "y_thresholds_")
     curves = model.calibrated_classifiers_[0].calibrators
     curves = [[np.asarray(getattr(curve, name)).tolist() for name in names] for curve in curves]
@@ -143,8 +170,9 @@ def fit_calibration(
 
 def calibrated(scores: Tensor, calibration: dict[str, Any]) -> Tensor:
     """Return the logarithms [N, C] of calibrated probabilities, as `CalibratedClassifierCV`."""
-    s, curves = scores.double().cpu().numpy(), calibration["curves"]
-    s = s[:, 1:] - s[:, :1] if s.shape[1] == 2 else s
+    known, curves = _known(scores), calibration["curves"]
+    s = _columns(scores[:, known])
+    s = s[:, None] if s.ndim == 1 else s
     if calibration["method"] == "sigmoid":
         columns = [expit(-(a * s[:, c] + b)) for c, (a, b) in enumerate(curves)]
     else:
@@ -153,4 +181,18 @@ def calibrated(scores: Tensor, calibration: dict[str, Any]) -> Tensor:
     total = p.sum(1, keepdims=True)
     # Where no class is possible, all are alike.
     p = np.where(total > 0, p, 1.0) / np.where(total > 0, total, p.shape[1])
-    return torch.from_numpy(p).to(scores).log()
+    # Classes that were not fitted keep a probability of zero.
+    every = scores.new_zeros(scores.shape)
+    every[:, known] = torch.from_numpy(p).to(scores)
+    return every.log()
+
+
+def _known(scores: Tensor) -> Tensor:
+    """Return the classes [C] that were fitted, as a mask."""
+    return ~scores.isneginf().all(0) if len(scores) else torch.ones_like(scores[:0].any(0))
+
+
+def _columns(scores: Tensor) -> np.ndarray:
+    """Return scores [N, C] in float64, of two classes their difference [N]."""
+    s = scores.double().cpu().numpy()
+    return s[:, 1] - s[:, 0] if s.shape[1] == 2 else s

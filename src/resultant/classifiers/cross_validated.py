@@ -15,12 +15,24 @@ from resultant._core.validation import finite_number, integer
 from resultant.classes.metric import require_shrinkage
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.base import WITHIN
-from resultant.classifiers.inputs import AUTO, Sample, as_numpy, is_auto, labelled, warn_of_units
+from resultant.classifiers.files import NAMES
+from resultant.classifiers.inputs import (
+    AUTO,
+    Sample,
+    as_numpy,
+    is_auto,
+    known_groups,
+    labelled,
+    warn_of_units,
+)
 from resultant.classifiers.search import AXES, SCORINGS, Search, mean_and_error
 from resultant.classifiers.validation import SHRINKAGES, LeaveOneOut, Split, Validation
 from resultant.classifiers.vmf import VMFClassifier
 
 LOO = "loo"
+
+# What a fit learns of labels and columns.
+FITTED_TO = ("classes_", "n_features_in_", NAMES)
 
 
 class VMFClassifierCV(VMFClassifier):
@@ -122,7 +134,8 @@ class VMFClassifierCV(VMFClassifier):
         best = VMFClassifier(**settings, scale=scale)
         if best.whiten is not None:
             best.center = self.center
-        best.classes_, best.n_features_in_ = fitted.classes_, fitted.n_features_in_
+        # The names of the columns too, of data frames.
+        vars(best).update({k: v for k, v in vars(fitted).items() if k in FITTED_TO})
         best._fit(sample)
         if best.metric_ is None:
             warn_of_units(sample.rows)
@@ -193,7 +206,7 @@ class VMFClassifierCV(VMFClassifier):
             if groups is not None:
                 raise ValueError('expected folds for groups, got cv="loo"; use a number of folds')
             return LeaveOneOut(sample, **settings)
-        names = None if groups is None else np.asarray(as_numpy(groups))
+        names = None if groups is None else known_groups(as_numpy(groups))
         if names is not None and names.shape != sample.y.shape:
             raise ValueError(f"expected groups [{len(sample.y)}], got shape {names.shape}")
         if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):

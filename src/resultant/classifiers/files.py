@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from resultant._core.tensor_files import load, save
+from resultant._core.text import one_line
 from resultant.classes.metric import Metric
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.em import Components
@@ -23,6 +24,9 @@ FORMAT = "resultant.classifier 1"
 SUMS = ("count", "weight", "total")
 METRIC = ("mean", "basis", "variance")
 CHOSEN = ("temperature_", "shrinkage_", "scale_", "calibration_")
+
+# The names of columns, as scikit-learn calls them.
+NAMES = "feature_names_in_"
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind for kind in (ClassState, ClassStatistics, Components, Metric)
@@ -57,6 +61,8 @@ class SavedEstimator(BaseEstimator):
             "labels": labels.tolist(),
             "dtype": labels.dtype.str if labels.dtype.kind != "O" else "object",
         }
+        if (columns := getattr(self, NAMES, None)) is not None:
+            about["columns"] = columns.tolist()
         tensors = {name: getattr(fitted.statistics_, name) for name in SUMS}
         if metric is not None:
             about["metric"] = metric.shrinkage
@@ -81,6 +87,17 @@ class SavedEstimator(BaseEstimator):
         if about.get("format") != FORMAT or about.get("class") != cls.__name__:
             got = f"format {about.get('format')!r} of {about.get('class')!r}"
             raise ValueError(f"{rule}, got {got}")
+        try:
+            return cls._loaded(path, tensors, about, device)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+            text = one_line(error)
+            raise ValueError(f"{rule}, got contents that do not fit: {text}") from None
+
+    @classmethod
+    def _loaded(
+        cls, path: Any, tensors: dict[str, Tensor], about: dict[str, Any], device: Any
+    ) -> Self:
+        """Return the classifier of the tensors and the metadata of a file."""
         statistics = ClassStatistics(*tensors["total"].shape, device=device)
         tensors = {name: a.to(statistics.device) for name, a in tensors.items()}
         vars(statistics).update({name: tensors[name] for name in SUMS})
@@ -91,7 +108,7 @@ class SavedEstimator(BaseEstimator):
             text = f"expected {path} without a calibration of an earlier version, got one"
             warnings.warn(f"{text}, which is dropped; call calibrate again", stacklevel=2)
         classifier: Any = cls(**parameters, device=device)  # type: ignore[call-arg]
-        vars(classifier).update(chosen)
+        vars(classifier).update({name: chosen[name] for name in CHOSEN if name in chosen})
         if "metric" in about:
             parts: Any = {part: tensors.get(f"metric.{part}") for part in METRIC}
             classifier.metric_ = Metric(**parts, shrinkage=about["metric"])
@@ -100,6 +117,12 @@ class SavedEstimator(BaseEstimator):
         classifier.n_features_in_ = statistics.dim
         classifier.classes_ = np.array(about["labels"], dtype=about["dtype"])
         classifier._finish(statistics, torch.float64)
+        # A file may hold tensors, labels and curves that do not fit each other.
+        one = torch.ones(1, statistics.dim, device=statistics.device)
+        if classifier.predict_proba(one).shape != (1, len(classifier.classes_)):
+            raise ValueError(f"{len(classifier.classes_)} labels of {statistics.num_classes} sums")
+        if "columns" in about:
+            setattr(classifier, NAMES, np.array(about["columns"], object))
         return classifier
 
 

@@ -275,6 +275,16 @@ def class_labels(name: str, y: Any) -> np.ndarray:
     return labels
 
 
+def known_groups(groups: Any) -> np.ndarray:
+    """Return groups [N] as an array, in which none may be missing."""
+    names = np.asarray(groups)
+    missing = [g is None or g != g for g in names.ravel()] if names.dtype.kind in "fO" else []
+    if any(missing):
+        got = f"none in row {missing.index(True)}"
+        raise ValueError(f"expected a group for each row, got {got}; give it a group of its own")
+    return names
+
+
 def sample_weights(sample_weight: Any, length: int) -> np.ndarray:
     """Return weights [N] >= 0 in float64 from weights, one number, or None."""
     weights = np.asarray(1.0 if sample_weight is None else as_numpy(sample_weight), np.float64)

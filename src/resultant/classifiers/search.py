@@ -180,7 +180,10 @@ class Search:
         absent = torch.cat([fold.absent for fold in self.validation.folds()])
         weights = self.validation.weights.masked_fill(absent, 0.0)
         if not weights.sum() > 0:
-            raise ValueError("expected a validation row of a class with training rows, got none")
+            raise ValueError(
+                "expected a validation row of a class with training rows, got none; "
+                "copies of a row are in one fold, so that a class needs two different rows"
+            )
         return weights / weights.sum()
 
     @cached_property

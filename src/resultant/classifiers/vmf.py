@@ -109,8 +109,10 @@ class VMFClassifier(DirectionClassifier):
             raise ValueError(f"expected method to be one of {METHODS}, got {method!r}")
         sample, _ = labelled(self, X, y, sample_weight, classes=self.classes_, reset=False)
         if method != "scale":
-            y, w = self.classes_[sample.y.cpu().numpy()], sample.w.cpu().numpy()
-            self.calibration_ = fit_calibration(self, X, y, w, method)
+            fitted = fit_calibration(
+                self._scores(X).to(sample.y.device), sample.y, sample.w, method
+            )
+            self.calibration_ = {**fitted, "rule": self._written_rule()}
             return self
         scores = self._scores(X).to(sample.y.device) / self._scale()
         known = (sample.w > 0) & scores.gather(1, sample.y[:, None])[:, 0].isfinite()
