@@ -107,6 +107,22 @@ def _tilt(rho: float, kappa: float, tau: float, p: int) -> tuple[arb, arb, arb, 
 
 
 @cache
+def parts(rho: float, kappa: float, tau: float, p: int) -> tuple[float, ...]:
+    """q(0), remainder and its slope, tau q - A rho, and q - log 0F1(t) less its limit."""
+
+    def compute() -> list[arb]:
+        c, k, t, before, after = _tilt(rho, kappa, tau, p)
+        *_, middle = _tilt(0.0, kappa, tau, p)
+        n, r0 = arb(p) / 2 - 1, before.r()
+        q, q0 = (a.phi() - before.phi() for a in (after, middle))
+        lag = after.phi() - _phi(n, t * t) - k * c
+        return [q0, q - q0 - k * t * c * r0, k * t * (after.r() - r0), q / t - k * c * r0, lag]
+
+    a, b, c, d, e = _certified(compute)
+    return a, b, c, d, e
+
+
+@cache
 def score(rho: float, kappa: float, tau: float, p: int) -> tuple[float, float, float, float]:
     """q and its derivatives in rho, kappa and tau."""
 

@@ -15,14 +15,17 @@ from resultant.special.differences import RatioSlopes, inner_ratio_difference
 from resultant.special.ratio import inner, ratio, slope_step, slopes
 
 
-class _Tilted(Tilt):
-    """Quantities that derivatives share; each differentiable by torch."""
+class Tilted(Tilt):
+    r"""Quantities that derivatives share, each differentiable by torch: ``scale``
+    :math:`=\kappa t`, ``sine`` :math:`=1-\rho^2`, and the projections of the tilted vector
+    :math:`\kappa\mu+tz` on mu, ``along`` :math:`=\kappa+t\rho`, and on z, ``towards``
+    :math:`=t+\kappa\rho`."""
 
     def __init__(self, rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> None:
         super().__init__(rho, kappa, tau)
         self.nu, self.kappa, self.scale = p / 2 - 1, kappa, kappa * self.t
-        self.sine = (1 - self.rho) * (1 + self.rho)  # squared
-        # kappa + t rho and t + kappa rho, which cancel near rho = -1.
+        self.sine = (1 - self.rho) * (1 + self.rho)
+        # Both cancel near rho = -1.
         product, lost = two_product(self.t, self.rho)
         self.along = (kappa + product) + (lost + self.t_rest * self.rho)
         product, lost = two_product(kappa, self.rho)
@@ -34,11 +37,11 @@ class _Tilted(Tilt):
         return slopes(self.nu, self.y1)
 
 
-def _partial(second: Callable[[_Tilted], Tensor], in_tau: bool = False) -> Callable[..., Tensor]:
+def _partial(second: Callable[[Tilted], Tensor], in_tau: bool = False) -> Callable[..., Tensor]:
     """Make a function of (rho, kappa, tau, p), or of the derivative in t the one in tau."""
 
     def partial(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-        value = second(_Tilted(rho, kappa, tau, p))
+        value = second(Tilted(rho, kappa, tau, p))
         return value / -(tau * tau) if in_tau else value
 
     return opaque(partial)
@@ -63,7 +66,7 @@ _kappa_tau = _partial(
 
 @opaque
 def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    a = _Tilted(rho, kappa, tau, p)
+    a = Tilted(rho, kappa, tau, p)
     in_t = a.slopes.first - a.kappa * (a.kappa * (a.sine * a.slopes.d1))
     return a.t * a.t * a.t * (a.t * in_t + 2 * a.towards * a.slopes.r)
 
@@ -72,7 +75,7 @@ def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
 def _concentration_slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     """Compute dq/dkappa by one of two sums, with the difference of the ratios or of r: that with
     the smaller terms; where squares underflow, the second, in which nothing cancels there."""
-    a = _Tilted(rho, kappa, tau, p)
+    a = Tilted(rho, kappa, tau, p)
     e, x1, tiny = expansion(a.nu, rho.dtype), a.y1.sqrt(), torch.finfo(rho.dtype).tiny
     side = a.t * (a.t * a.sine) / (x1 + a.along.abs()).clamp_min(tiny)
     r1 = differences.inner_ratio(e, a.y1)
@@ -88,7 +91,7 @@ def _concentration_slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
 
 @elementwise(SECONDS[2], _kappa_tau, _tau_tau, None)
 def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
-    a = _Tilted(rho, kappa, tau, p)
+    a = Tilted(rho, kappa, tau, p)
     return -(a.t * a.t) * a.towards * inner(a.nu, a.y1)
 
 
@@ -117,7 +120,7 @@ def score_and_slope(*arguments: Any) -> tuple[Tensor, ...]:
 )
 def _excess(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     """Compute slope - gain from the difference of the inner ratios."""
-    a = _Tilted(rho, kappa, tau, p)
+    a = Tilted(rho, kappa, tau, p)
     return a.scale * inner_ratio_difference(expansion(a.nu, rho.dtype), a.y0, a.y1, a.h)
 
 
