@@ -15,7 +15,6 @@ import resultant
 from resultant._core import memory, validation
 from resultant._core.arrays import require_features, require_labels
 from resultant._core.files import parse_json
-from resultant.features.prepare import held_out_rows
 from resultant.training.records import require_types
 
 CPU = torch.device("cpu")
@@ -37,10 +36,6 @@ def labels(y: torch.Tensor = Y) -> None:
 
 def types(values: object) -> None:
     require_types(values, KINDS, "here")
-
-
-def held_out(labels: list[int], share: float) -> None:
-    held_out_rows(torch.tensor(labels), share)
 
 
 def in_range(a: torch.Tensor, **options: Any) -> None:
@@ -68,9 +63,6 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: labels(Y.to("meta")), "y on cpu, got y on meta"),
     (lambda: labels(Y - 1), r"y in \[0, 3\), got -1 at index 0"),
     (lambda: labels(Y + 1), r"y in \[0, 3\), got 3 at index 2"),
-    (lambda: held_out([0, 0, 1, 1], 0.5), "3 rows or more in some class, got 2 at the most"),
-    (lambda: held_out([0, 0, 0], 0.1), "6 rows or more in some class, got 3 at the most"),
-    (lambda: held_out([0, 0, 0], 1.0), r"a share in \(0, 1\), got 1.0"),
     (lambda: types({"versions": 3}), "versions to be an object here, got 3"),
     (lambda: types({"trajectory": {"epoch": 3}}), "trajectory.epoch to be a list here, got 3"),
     (lambda: types({"seconds": "9"}), "seconds to be a number here, got '9'"),

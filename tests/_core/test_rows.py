@@ -1,11 +1,10 @@
-"""Rows: in chunks that fit a budget, their directions, and those held out of each class."""
+"""Rows: in chunks that fit a budget, and their directions."""
 
 import pytest
 import torch
 
 from resultant._core import memory
 from resultant._core.arrays import directions
-from resultant.features.prepare import held_out_rows
 
 
 @pytest.mark.parametrize(("rows", "lengths"), [(0, []), (5, [5]), (23, [10, 10, 3])])
@@ -36,16 +35,3 @@ def test_directions_of_any_length(scale: float) -> None:
     expected = z / z.norm(dim=1, keepdim=True)
     torch.testing.assert_close(units[[0, 3, 4]], expected[[0, 3, 4]])
     assert length[1] == 0 and not units[1].any() and not length[2].isfinite()
-
-
-def test_numbers_held_out_per_class() -> None:
-    """The rounded share of every class, but for two rows that stay."""
-    counts = torch.tensor([1, 2, 3, 4, 10, 0, 101])
-    labels = torch.arange(7).repeat_interleave(counts)
-    labels = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(3))]
-    for share in (0.2, 0.5, 0.9):
-        mask = held_out_rows(labels, share)
-        number = torch.bincount(labels[mask], minlength=7)
-        assert number.tolist() == [max(0, min(round(share * n), n - 2)) for n in counts.tolist()]
-    assert torch.equal(held_out_rows(labels, 0.5), held_out_rows(labels, 0.5, seed=0))
-    assert not torch.equal(held_out_rows(labels, 0.5), held_out_rows(labels, 0.5, seed=1))

@@ -19,7 +19,7 @@ from rich.console import Console
 from torch.nn.functional import normalize
 
 from cli.conftest import JOINT, PHOTOS, TRAIN, Shown, call, records, results, write_cifar
-from images.photos import photo_bytes
+from images.photos import photo_bytes, write_folder
 from plain_resnet import PlainResNet32
 from proco_alike import C, P, loss_modules, saved
 from resultant._core.tensor_files import load
@@ -29,8 +29,10 @@ from resultant.cli.arguments import DATA_VARIABLE, ImageOptions
 from resultant.cli.train import accuracy_table, grid, training
 from resultant.features.store import FeatureStore, write_store
 from resultant.images.longtail import long_tail_counts
-from resultant.training.checkpoints import load_network
+from resultant.images.opening import open_images
+from resultant.training.checkpoints import TRAINED, load_network
 from resultant.training.config import Run, TrainConfig
+from resultant.training.extract import open_network_images
 from resultant.training.job import Job, Trained
 from resultant.training.probe import ProbeConfig, linear_probes
 from resultant_reproduction.recipes.config import PRESETS
@@ -189,6 +191,41 @@ def test_train_extract_analyze(photos: Path) -> None:
     assert sizes == {"train": 11, "val": 6, "test": 9}
     assert call("analyze x.safetensors --out page") == 0
     assert "Ara macao" in results("page")["features"][0]["data"]["class_names"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("brief")
+def test_no_test_image_was_trained_on(tmp_path: Path, capsys: Shown) -> None:
+    """A folder that changes between training and extraction: from train to the page."""
+    data, extract = (tmp_path / "data", "extract out --device cpu --workers 0 --out x.safetensors")
+    for k, name in enumerate("abc"):
+        write_folder(data, {name: 12}, first=100 * k)
+    assert call(f"{IMAGES} {data}") == 0
+    trained = set(load("out/native-seed0/native-seed0.safetensors")[0][TRAINED].tolist())
+    first = open_images(data)
+    assert first.test is not None and trained == set(first.train.contents.tolist())
+    # Added before all others, removed, renamed, and moved to another class.
+    (data / "a" / "0000.JPEG").write_bytes(photo_bytes(999, "JPEG"))
+    for name, new in (("a/3.png", None), ("b/4.png", "b/other.png"), ("c/5.png", "a/5c.png")):
+        path = data / name
+        path.rename(data / new) if new else path.unlink()
+    assert call(f"{extract} --data {data}") == 0
+    store = FeatureStore.open("x.safetensors")
+    images = open_network_images(load_network("out/native-seed0/native-seed0.safetensors"), data)
+    for split, source in (("train", images.train), ("test", images.test)):
+        assert source is not None
+        assert store[f"{split}/identities"].tolist() == source.index.tolist()
+    assert not trained & set(images.test.contents.tolist() if images.test else ())
+    assert len(images.train) + len(store["test/labels"]) == 36
+    kept = trained & set(images.train.contents.tolist())
+    assert store.metadata["trained_on"] == {"train": len(kept), "test": 0} and len(kept) > 20
+    assert call("analyze x.safetensors --out page") == 0
+    # Training images alone: nothing is left to test the classifiers of analyze on.
+    arrays = {name: store[name] for name in store if name.startswith("train/")}
+    write_store("y.safetensors", arrays, store.metadata)
+    capsys.readouterr()
+    assert call("analyze y.safetensors --out other") == 2
+    assert "that the network was not trained on, got only train" in capsys.readouterr().err
 
 
 @pytest.mark.slow

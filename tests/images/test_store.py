@@ -22,7 +22,7 @@ from images.photos import photo, photo_bytes, same
 from resultant._core import tensor_files
 from resultant.images import store as stores
 from resultant.images.decode import ImageError, decode
-from resultant.images.files import FileImages, file_status
+from resultant.images.files import FileImages
 from resultant.images.indexable import open_indexable
 from resultant.images.source import ImageSource
 from resultant.images.store import ImageStore, Placement, delete_stores, open_store
@@ -193,7 +193,7 @@ def source(folder: Path, number: int = 40) -> ImageSource:
     paths = [str(folder / f"{i}.png") for i in range(number)]
     for i, path in enumerate(paths):
         photo(i, (40 if i % 5 else 16, 30)).save(path)
-    images = FileImages(paths, file_status(paths))
+    images = FileImages(paths, str(folder))
     return ImageSource(images, np.arange(number) % 3, ("a", "b", "c"))
 
 

@@ -18,11 +18,12 @@ from resultant._core import distributed
 from resultant._core.tensor_files import load
 from resultant.cli.main import main
 from resultant.images.decode import ImageError
-from resultant.images.files import FileImages, file_status
+from resultant.images.files import FileImages
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.training.batches import require_batches
+from resultant.training.checkpoints import TRAINED
 from resultant.training.config import IMAGENET_CHANNELS, Run, TrainConfig
 from resultant.training.encoder import EvaluationView, ImageNetwork
 from resultant.training.image_sets import resolved, train_images, with_long_tail
@@ -134,6 +135,7 @@ def accuracy(tensors: dict[str, Tensor], data: ImageSplits, size: int) -> dict[s
 
 def check(out: Path, name: str, want: Any, data: ImageSplits) -> None:
     tensors, about = load(out / f"{name}.safetensors")
+    assert set(tensors.pop(TRAINED).tolist()) == set(data.train.contents.tolist())
     assert about["num_classes"] == C
     assert tensors.keys() == want.tensors.keys()
     for key, a in want.tensors.items():
@@ -266,7 +268,7 @@ def test_broken_held_out_image_is_found_before_the_training(
 ) -> None:
     path, whole = tmp_path / "cut.png", Path(data.train.images.name(0).split(" (")[0]).read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    images = FileImages([str(path)], file_status([str(path)]))
+    images = FileImages([str(path)], str(tmp_path))
     test = ImageSource(images, np.zeros(1, dtype=np.int64), data.class_names)
     monkeypatch.setattr(Trainer, "step", pytest.fail)
     with pytest.raises(ImageError, match=r"cut\.png to be a whole image"):

@@ -24,7 +24,7 @@ from resultant.features.rows import Rows, reading
 from resultant.images.decode import ImageError, decode
 from resultant.images.files import read_folder
 from resultant.images.longtail import long_tail_indices
-from resultant.images.source import ImageSource, ImageSplits, in_threads
+from resultant.images.source import Images, ImageSource, ImageSplits, in_threads
 from resultant.images.vision import vision_module
 
 CIFAR10_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -63,7 +63,7 @@ Splits = tuple[Split, Split]  # training and test images
 
 
 @dataclass(frozen=True, eq=False)
-class TensorImages:
+class TensorImages(Images):
     """Images uint8 [N, 3, H, W] as a collection of pictures."""
 
     pixels: Tensor

@@ -147,9 +147,9 @@ class ImageOptions:
     class_names: Annotated[Optional[Path], shown_default("PATH", "the folder's classes.tsv")] = None
     """Names of numbered classes: one per line, or columns label and name separated by tabs."""
     held_out: float = 0.2
-    """Share of each class to hold out as test, if the dataset has no held-out images."""
+    """Share of the images to hold out as test, if there are no held-out images; paths decide."""
     split_seed: int = 0
-    """Seed that selects these images."""
+    """Seed of the hashes of the paths."""
     image_column: str = "image"
     """Parquet column of the images."""
     label_column: str = "label"

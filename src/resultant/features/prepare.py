@@ -1,6 +1,5 @@
 """A store made ready for analysis: a held-out split, classes that can be fitted, notes."""
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,6 +87,7 @@ def prepare(
     if drop_zeros:
         notes += rows.drop_zeros()
     if len(store.splits) == 1:
+        _require_unseen(store)
         rows.require_classes(source)
         names = [name for name in sorted(store.features) if split_part(name) == source]
         with zeros_may_be_dropped():
@@ -254,6 +254,15 @@ class _Rows:
         return FeatureStore(self.whole.where, arrays, metadata, called=called, origins=origins)
 
 
+def _require_unseen(store: FeatureStore) -> None:
+    """Raise if the rows to hold out would be images that the network of the features has seen."""
+    trained = store.metadata.get("trained_on")
+    if isinstance(trained, dict) and any(trained.values()):
+        rule = f"expected test rows in {store.where} that the network was not trained on"
+        remedy = "extract held-out images too"
+        raise ValueError(f"{rule}, got only {store.splits[0]}, which it was trained on; {remedy}")
+
+
 def _alike(like: Divided, y: Tensor, identities: Tensor | None, own: np.ndarray) -> np.ndarray:
     """Return keys [N] with those of another store for the same rows."""
     match, keys = match_rows(identities, like.identities), own.copy()
@@ -318,23 +327,3 @@ def _class_names(store: FeatureStore) -> list[str]:
         got = len(names) if isinstance(names, list) else type(names).__name__
         raise ValueError(f"{rule}, got {got}")
     return [one_line(name) for name in names]
-
-
-def held_out_rows(labels: Tensor, share: float, seed: int = 0) -> Tensor:
-    """Draw a mask [N] of a share of the rows of each class, but for two rows that are kept."""
-    if not 0 < share < 1:
-        raise ValueError(f"expected a share in (0, 1), got {share}")
-    # Sorted by class, within a class at random.
-    order = torch.rand(len(labels), generator=torch.Generator().manual_seed(seed)).argsort()
-    order = order[labels[order].argsort(stable=True)]
-    counts = torch.bincount(labels)
-    first = counts.cumsum(0) - counts
-    rank = torch.arange(len(labels)) - first[labels[order]]
-    number = torch.minimum((share * counts).round().long(), counts - 2)
-    mask = torch.zeros(len(labels), dtype=torch.bool)
-    mask[order] = rank < number[labels[order]]
-    if not mask.any():
-        least = max(3, math.floor(0.5 / share) + 1)
-        got = f"{int(counts.max()) if len(counts) else 0} at the most"
-        raise ValueError(f"expected {least} rows or more in some class, got {got}")
-    return mask

@@ -3,9 +3,10 @@
 import csv
 import os
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,10 @@ from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
 from resultant.features.rows import reading
 from resultant.images.decode import SUFFIXES, ImageError
-from resultant.images.source import LabelledImages, in_threads
+from resultant.images.source import Images, LabelledImages, in_threads
 
-# Size of a file that is missing, and digits of a number that fits in 64 bits.
-MISSING, DIGITS = -1, 18
+# Digits of a number that fits in 64 bits.
+DIGITS = 18
 
 _ENDINGS = "|".join(re.escape(suffix) for suffix in SUFFIXES)
 # Names of files and of classes may hold commas: the name of a file ends in one of `SUFFIXES`.
@@ -26,11 +27,11 @@ FORM = "'path label' with a label >= 0, or 'path,class name'"
 
 
 @dataclass(frozen=True, eq=False)
-class FileImages:
-    """Images in files with the `file_status` of each, and their lines in the list ``origin``."""
+class FileImages(Images):
+    """Images in files below the folder ``root``, and their lines in the list ``origin``."""
 
     paths: Sequence[str]
-    status: np.ndarray = field(repr=False)
+    root: str
     origin: str = ""
     lines: np.ndarray | None = None
 
@@ -45,26 +46,10 @@ class FileImages:
         line = "" if self.lines is None else f" ({self.origin}:{self.lines[index]})"
         return f"{self.paths[index]}{line}"
 
-    def facts(self) -> Iterator[bytes]:
-        """Yield sizes and times, and the paths below the common folder, which may have moved."""
-        yield np.ascontiguousarray(self.status).tobytes()
-        paths = list(map(os.path.abspath, self.paths))
-        folder = os.path.commonpath(list(map(os.path.dirname, paths))) if paths else ""
-        for path in paths:
-            yield os.fsencode(path.removeprefix(folder)) + b"\0"
-
-
-def file_status(paths: Sequence[str]) -> np.ndarray:
-    """Return size and time of change of files, [N, 2] int64; a missing file has size `MISSING`."""
-
-    def status(path: str) -> tuple[int, int]:
-        with suppress(OSError):
-            result = os.stat(path)
-            return result.st_size, result.st_mtime_ns
-        return MISSING, 0
-
-    # By threads: on a network disk an answer takes milliseconds.
-    return np.array(list(in_threads(status, paths)), dtype=np.int64).reshape(-1, 2)
+    def key(self, index: int) -> str:
+        """Return the path below the folder, the same on every system."""
+        path = os.path.relpath(self.paths[index], self.root)
+        return unicodedata.normalize("NFC", Path(path).as_posix())
 
 
 def read_folder(root: Path) -> LabelledImages:
@@ -85,7 +70,7 @@ def read_folder(root: Path) -> LabelledImages:
         labels += [name] * len(files)
     if not paths:
         raise ValueError(f"expected images in the class folders of {root}, got none")
-    return LabelledImages(FileImages(paths, file_status(paths)), np.array(labels), tuple(classes))
+    return LabelledImages(FileImages(paths, str(root)), np.array(labels), tuple(classes))
 
 
 def _is_image(name: str) -> bool:
@@ -112,8 +97,8 @@ def read_list(
         rows.append((os.path.join(root, name), label, number))
     if not rows:
         raise ValueError(f"expected lines {FORM} in {path}, got none")
-    status = file_status([file for file, _, _ in rows])
-    exists = status[:, 0] != MISSING
+    # By threads: on a network disk an answer takes milliseconds.
+    exists = np.array(list(in_threads(os.path.exists, [file for file, _, _ in rows])))
     lacking = [f"{rows[i][0]} ({path}:{rows[i][2]})" for i in np.flatnonzero(~exists)]
     if lacking and (not skip or len(lacking) == len(rows)):
         got = f"{len(lacking)} of {len(rows)} missing: {lacking[0]}"
@@ -123,7 +108,7 @@ def read_list(
     numeric = all(label.isdecimal() and len(label) <= DIGITS for label in labels)
     # Objects: an array of strings gives every label the room of the longest.
     values = np.array(labels, dtype=np.int64 if numeric else object)
-    images = FileImages(files, status[exists], str(path), np.array(numbers))
+    images = FileImages(files, str(root), str(path), np.array(numbers))
     return LabelledImages(images, values), [f"{name}, no such file" for name in lacking]
 
 

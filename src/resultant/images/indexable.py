@@ -1,18 +1,18 @@
 """Images of any indexable dataset of (image, label), such as those of torchvision."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from resultant._core.text import one_line
-from resultant.images.decode import ImageError, as_picture
-from resultant.images.source import ImageSource, LabelledImages, coded, in_threads
+from resultant.images.decode import ImageError
+from resultant.images.source import Images, ImageSource, LabelledImages, coded
 
 
 @dataclass(frozen=True, eq=False)
-class IndexableImages:
+class IndexableImages(Images):
     """Images of a dataset of pairs (image, label), or of mappings with both under ``keys``."""
 
     dataset: Any
@@ -31,13 +31,6 @@ class IndexableImages:
 
     def name(self, index: int) -> str:
         return f"{type(self.dataset).__name__}[{index}]"
-
-    def facts(self) -> Iterator[bytes]:
-        def pixels(index: int) -> bytes:
-            image = as_picture(self[index], self.name(index))
-            return f"{image.size}".encode() + image.tobytes()
-
-        return in_threads(pixels, range(len(self)))
 
 
 def open_indexable(

@@ -8,17 +8,14 @@ out. Numeric labels take their names from ``classes.txt`` or ``classes.tsv`` of 
 import glob
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-
-import torch
 
 from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
 from resultant.features.naming import Location, is_shown, split_of
-from resultant.features.prepare import held_out_rows
 from resultant.images.decode import SUFFIXES
 from resultant.images.files import read_folder, read_list
+from resultant.images.held_out import divide
 from resultant.images.parquet import has_column, read_parquet
 from resultant.images.source import ImageSplits, LabelledImages, coded, without_broken
 
@@ -51,8 +48,9 @@ def open_images(
         test_list: List of the test images.
         images: Folder that the paths of the lists are relative to; by default ``data``.
         class_names: File of class names, or the names themselves, that numeric labels index.
-        held_out: Share of each class to hold out as test, for a dataset without held-out images.
-        split_seed: Seed that selects these images.
+        held_out: Share of the images to hold out as test, for a dataset without held-out images;
+            the path of an image decides, see `resultant.images.held_out`.
+        split_seed: Seed of the hashes of the paths.
         image_column: Parquet column of the images.
         label_column: Parquet column of the labels.
         skip_broken: Decode every image once; leave out broken and missing ones, and empty classes.
@@ -95,12 +93,9 @@ def open_images(
     splits = ImageSplits(
         sources["train"], sources.get("val"), sources.get("test"), skipped=(*skipped, *left_out)
     )
-    if len(raw) == 1:
-        # Two images of a class stay.
-        test = held_out_rows(torch.from_numpy(splits.train.labels), held_out, split_seed)
-        train = splits.train
-        splits = replace(splits, train=train.select(~test), test=train.select(test))
-    return without_broken(splits, workers) if skip_broken else splits
+    if skip_broken:
+        splits = without_broken(splits, workers)
+    return divide(splits, held_out, split_seed) if len(raw) == 1 else splits
 
 
 def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, LabelledImages]:

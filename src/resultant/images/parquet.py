@@ -1,7 +1,6 @@
 """Encoded images in Parquet files, binary or a struct with ``bytes`` as on the Hugging Face hub."""
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,14 +14,14 @@ from resultant._core.text import one_line
 from resultant.features.rows import FileError, reading
 from resultant.features.tables import dataset_class_names, is_text, open_parquet, require_sizes
 from resultant.images.decode import ImageError
-from resultant.images.source import LabelledImages
+from resultant.images.source import Images, LabelledImages
 
 # Row groups that are kept in memory.
 GROUPS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class ParquetImages:
+class ParquetImages(Images):
     """Images in ``columns`` of Parquet files, in row groups (file, row group) [G, 2]."""
 
     files: tuple[str, ...]
@@ -45,11 +44,6 @@ class ParquetImages:
         file = int(self.groups[self._group(index), 0])
         first = int(self.starts[np.searchsorted(self.groups[:, 0], file)])
         return f"{self.files[file]} row {index - first}"
-
-    def facts(self) -> Iterator[bytes]:
-        for path in self.files:
-            status = os.stat(path)
-            yield f"{os.path.basename(path)} {status.st_size} {status.st_mtime_ns} ".encode()
 
     def _group(self, index: int) -> int:
         return int(np.searchsorted(self.starts, index, side="right")) - 1

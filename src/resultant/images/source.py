@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -27,13 +27,47 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Images(Protocol):
-    """Images in a fixed order; ``facts`` are bytes that differ if images differ."""
+class Images:
+    """Images in a fixed order: encoded bytes, pictures of Pillow or arrays."""
 
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int) -> Any: ...
-    def name(self, index: int) -> str: ...
-    def facts(self) -> Iterator[bytes]: ...
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __getitem__(self, index: int) -> Any:
+        raise NotImplementedError
+
+    def name(self, index: int) -> str:
+        """Return the name of an image for messages."""
+        raise NotImplementedError
+
+    def key(self, index: int) -> str:
+        """Return the place of an image in its dataset, wherever the dataset lies."""
+        return str(self.contents[index])
+
+    @cached_property
+    def contents(self) -> np.ndarray:
+        """Hashes [N] int64 of the encoded images, or of their pixels; every image is read once."""
+        return np.fromiter(in_threads(self._content, range(len(self))), np.int64, len(self))
+
+    def _content(self, index: int) -> int:
+        try:
+            image = self[index]
+            if not isinstance(image, bytes):
+                picture = as_picture(image, self.name(index))
+                image = f"{picture.size}".encode() + picture.tobytes()
+            return hashed(image)
+        except ImageError:
+            # Reported when the image is needed.
+            return hashed(self.name(index).encode())
+
+    def facts(self) -> Iterator[bytes]:
+        """Yield bytes that differ if images differ."""
+        yield self.contents.tobytes()
+
+
+def hashed(data: bytes) -> int:
+    """Return a hash of bytes as a signed number of 64 bits, the same on every machine."""
+    return int.from_bytes(hashlib.sha256(data).digest()[:8], "little", signed=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +98,15 @@ class ImageSource:
 
     def name(self, i: int) -> str:
         return self.images.name(int(self.index[i]))
+
+    def key(self, i: int) -> str:
+        """Return the place of an image in its dataset, such as its path below the folder."""
+        return self.images.key(int(self.index[i]))
+
+    @property
+    def contents(self) -> np.ndarray:
+        """Hashes [N] int64 of the images: an image and its copies have the same hash."""
+        return self.images.contents[self.index]
 
     def select(self, rows: np.ndarray | Tensor | Sequence[int]) -> ImageSource:
         """Return the images at some indices in their order, or of a mask [N], without a copy."""
@@ -121,8 +164,9 @@ def in_threads(
 @dataclass(frozen=True, eq=False)
 class ImageSplits:
     """Training images, a subset of ``balanced`` if any, and held-out images with the same classes.
-    With both, settings are chosen on ``val`` and evaluated on ``test``. ``about`` are JSON values
-    that features of the images keep."""
+    With both, settings are chosen on ``val`` and evaluated on ``test``. ``divided`` splits were one
+    collection, of which `resultant.images.held_out` has taken the test images. ``about`` are JSON
+    values that features of the images keep."""
 
     train: ImageSource
     val: ImageSource | None = None
@@ -130,6 +174,7 @@ class ImageSplits:
     balanced: ImageSource | None = None
     skipped: tuple[str, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
+    divided: bool = False
 
     def __post_init__(self) -> None:
         for name, split in self.held_out_splits.items():

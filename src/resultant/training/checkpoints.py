@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +24,8 @@ from resultant.training.records import require_types
 START_AGAIN = "choose another folder to start again"
 # Seconds since the last checkpoint after which an epoch is saved in any case.
 UNSAVED_SECONDS = 60.0
+# The array of the hashes of the training images; see `resultant.images.held_out`.
+TRAINED = "images.trained"
 # Epochs of a checkpoint, their seconds, and the most jobs that shared the device.
 STORED = {"epoch": int, "seconds": float, "beside": int}
 
@@ -36,6 +39,7 @@ class JobCheckpoint:
         # A checkpoint with other values belongs to another job.
         identity = job.identity() | {"images": trainee.digest}
         self.facts = {**identity, "class_names": list(job.class_names)}
+        self.images = {TRAINED: trainee.contents} if len(trainee.contents) else {}
         done: list[Any] = [0, 0.0, 0]
         if distributed.rank() == 0 and self.path.exists():
             done = _load(self.path, job, identity, trainee)
@@ -59,13 +63,13 @@ class JobCheckpoint:
                 rule = f"expected finite values ({LOWER})"
                 raise DivergedError(f"{rule}, got others in {name} after epoch {epoch}")
         done = dict(zip(STORED, (epoch, seconds, self.concurrent_jobs), strict=True))
-        tensor_files.save(self.path, tensors, self.facts | done)
+        tensor_files.save(self.path, {**tensors, **self.images}, self.facts | done)
         self.epoch, self.seconds = epoch, seconds
         return True
 
     def save_runs(self) -> None:
         """Write a file for each run, as `one_run` selects the run from the checkpoint."""
-        tensors = self.trainee.tensors()
+        tensors = {**self.trainee.tensors(), **self.images}
         for run in self.job.runs:
             path = self.job.out / f"{run.name}.safetensors"
             tensor_files.save(path, *one_run(tensors, self.facts, run.name, str(self.path)))
@@ -95,7 +99,7 @@ def _load(path: Path, job: Job, identity: dict[str, Any], trainee: Trainee) -> l
     if None in done or not 0 < epoch <= facts["config"]["epochs"] or not seconds >= 0:
         rule = f"expected epochs in (0, {facts['config']['epochs']}] and their seconds in {path}"
         raise ValueError(f"{rule}, got {epoch} and {seconds}; {START_AGAIN}")
-    trainee.load(tensors)
+    trainee.load({name: a for name, a in tensors.items() if name != TRAINED})
     return done
 
 
@@ -118,6 +122,8 @@ def one_run(
         selected = {k: a[index] for k, a in selected.items()}
     for part in ("old", "new"):
         selected[f"bank.{part}"] = tensors[bank + part][index]
+    if TRAINED in tensors:
+        selected[TRAINED] = tensors[TRAINED]
     kept = {key: facts[key] for key in ("config", "epoch", "class_names") if key in facts}
     return selected, kept | {"run": runs[name], "num_classes": len(selected["bank.old"])}
 
@@ -133,6 +139,7 @@ class LoadedNetwork:
     num_classes: int
     class_names: tuple[str, ...]  # empty if the file has none
     about: dict[str, Any]  # the JSON of the file
+    trained: np.ndarray | None = None  # hashes of the training images, None if the file has none
 
 
 def load_network(path: Location) -> LoadedNetwork:
@@ -157,6 +164,7 @@ def load_network(path: Location) -> LoadedNetwork:
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         rule = f"expected the facts of a run in {location}"
         raise ValueError(f"{rule}, got {type(error).__name__}: {error}") from None
+    trained = tensors.pop(TRAINED, None)
     weights = {k: a for k, a in tensors.items() if not k.startswith("bank.")}
     require_sizes(config, num_classes, weights, location)
     load = load_timm if kind is None else kind.load
@@ -165,7 +173,9 @@ def load_network(path: Location) -> LoadedNetwork:
     if not isinstance(names, list) or len(names) not in (0, num_classes):
         raise ValueError(f"expected {num_classes} class names in {location}, got {str(names)[:80]}")
     view = EvaluationView(config.size) if kind is None else kind.view(config)
-    return LoadedNetwork(network, view, config, run, num_classes, tuple(map(str, names)), about)
+    images = None if trained is None else trained.numpy()
+    facts = tuple(map(str, names)), about, images
+    return LoadedNetwork(network, view, config, run, num_classes, *facts)
 
 
 def known_settings(settings: dict[str, Any]) -> TrainConfig:

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from resultant._core.text import one_line
 from resultant.features.rows import TensorRows, require_vectors
 from resultant.features.store import write_store
 from resultant.images.evaluation import source_views
+from resultant.images.held_out import without_trained
 from resultant.images.opening import open_images
 from resultant.images.source import ImageSplits
 from resultant.training.checkpoints import LoadedNetwork, load_network
@@ -41,9 +43,21 @@ def open_network_images(
         images = kind.open_images(loaded.config, loaded.about, data, changes)
     else:
         config = replace(loaded.config, **changes)
-        images = with_long_tail(open_images(data, **options), config.long_tail, config.subset_seed)
+        images = not_trained_on(loaded, open_images(data, **options))
+        images = with_long_tail(images, config.long_tail, config.subset_seed)
     require_images(loaded, images)
     return images
+
+
+def not_trained_on(loaded: LoadedNetwork, data: ImageSplits) -> ImageSplits:
+    """Return the images, with held-out images that the network was not trained on."""
+    if loaded.trained is not None:
+        return without_trained(data, loaded.trained)
+    if data.divided and not isinstance(loaded.network, EncoderNetwork):
+        rule = "expected a network that names the images it was trained on"
+        remedy = "name held-out images, by a folder test or by --test-list"
+        raise ValueError(f"{rule}, got one of an earlier version; {remedy}")
+    return data
 
 
 def open_networks(
@@ -141,6 +155,9 @@ def extract(
         "dtype": dtype,
         **data.about,
     }
+    if loaded.trained is not None:
+        seen = {name: np.isin(source.contents, loaded.trained) for name, source in splits.items()}
+        about["trained_on"] = {name: int(mask.sum()) for name, mask in seen.items()}
     if predictions:
         labels = torch.from_numpy(splits[data.held_out].labels)
         about["classifier"] = accuracies(torch.cat(predictions), labels, data.counts)

@@ -182,6 +182,11 @@ class Trainer:
         return self.batches.source.digest
 
     @property
+    def contents(self) -> Tensor:
+        """Hashes [N] of the training images, which the network keeps."""
+        return torch.from_numpy(self.batches.source.contents)
+
+    @property
     def views(self) -> int:
         """Number of views of an epoch, over all processes."""
         return self.batches.steps * self.config.batch_size * self.config.views
