@@ -11,7 +11,7 @@ from torch import Tensor, func
 from torch.distributions import kl_divergence
 
 import resultant
-from resultant._core.autograd import untraced
+from resultant._core.modes import untraced
 
 X = torch.tensor([0.2, 0.55, 0.9], dtype=torch.float64)
 Z = torch.nn.functional.normalize(torch.arange(1.0, 9.0, dtype=torch.float64).view(2, 4), dim=1)

@@ -1,31 +1,17 @@
-"""Elementwise functions with hand-written derivatives, and the kinds of traces of torch."""
+"""Elementwise functions with hand-written derivatives."""
 
 import inspect
 import operator
 from collections.abc import Callable
 from functools import reduce, wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch  # type: ignore[attr-defined]
-from torch.autograd import forward_ad
 
-F = TypeVar("F", bound=Callable[..., Any])
+from resultant._core.modes import has_gradient, is_constant, is_exporting, is_traced
+
 Function = Callable[..., Tensor]
-
-
-def untraced(function: F) -> F:
-    """Call ``function`` between the graphs of torch.compile, never inside one, as
-    `torch.compiler.disable` does, which takes two seconds to import the compiler."""
-
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return torch.compiler.disable(function)(*args, **kwargs)  # type: ignore[call-arg]
-        return function(*args, **kwargs)
-
-    return call  # type: ignore[return-value]
 
 
 def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]:
@@ -39,81 +25,55 @@ def batched(in_dims: tuple[int | None, ...], args: tuple[Any, ...]) -> list[Any]
     return [a if d is None else align(a.movedim(d, 0)) for a, d in pairs]
 
 
-def is_traced() -> bool:
-    """Return True in torch.compile, torch.export and torch.jit.trace, which see torch alone."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
-
-
-def is_plain() -> bool:
-    """Return True outside of traces, of transforms of torch.func, and of modes."""
-    return not (is_traced() or is_transformed() or torch._C._len_torch_dispatch_stack())
-
-
-def is_constant(*arguments: Any) -> bool:
-    """Return True if no derivative of a function of the arguments can be asked for."""
-    return is_plain() and forward_ad._current_level < 0 and not _has_gradient(*arguments)
-
-
-def _has_gradient(*arguments: Any) -> bool:
-    grad = torch.is_grad_enabled()
-    return grad and any(isinstance(a, Tensor) and a.requires_grad for a in arguments)
-
-
-def is_transformed() -> bool:
-    """Return True inside a transform of torch.func, such as vmap and grad."""
-    return _functorch.peek_interpreter_stack() is not None
-
-
-def is_mapped() -> bool:
-    """Return True inside torch.func.vmap."""
-    levels = _functorch.get_interpreter_stack() or ()
-    return any(level.key() == _functorch.TransformType.Vmap for level in levels)
-
-
-# Values of elementwise functions as one operation to torch.compile, by their index.
-_VALUES: list[Function] = []
-# torch 2.6 tells an export from torch.compile with strict=False alone.
-_is_exporting = getattr(torch.compiler, "is_exporting", lambda: torch.compiler._is_compiling_flag)
+# Values of elementwise functions as one operation to torch.compile, by their names.
+_VALUES: dict[str, Function] = {}
 _OPERATORS = torch.library.Library("resultant", "FRAGMENT")
-_OPERATORS.define("elementwise(int index, Tensor?[] tensors, Scalar[] numbers) -> Tensor")
+_OPERATORS.define("elementwise(str name, Tensor?[] tensors, Scalar[] numbers) -> Tensor")
 
 
 @torch.library.impl(_OPERATORS, "elementwise", "CompositeExplicitAutograd")
-def _operator(index: int, tensors: list[Tensor | None], numbers: list[float]) -> Tensor:
+def _operator(name: str, tensors: list[Tensor | None], numbers: list[float]) -> Tensor:
     pairs = zip(tensors, numbers, strict=True)
-    return _VALUES[index](*(number if a is None else a for a, number in pairs))
+    return _VALUES[name](*(number if a is None else a for a, number in pairs))
 
 
 @torch.library.register_fake("resultant::elementwise", lib=_OPERATORS)
-def _shape(index: int, tensors: list[Tensor | None], numbers: list[float]) -> Tensor:
+def _shape(name: str, tensors: list[Tensor | None], numbers: list[float]) -> Tensor:
     given = [a for a in tensors if a is not None]
     return given[0].new_empty(torch.broadcast_shapes(*(a.shape for a in given)))
 
 
-def opaque(value: Function) -> Function:
-    """Make ``value`` one operation to torch.compile, which takes a minute for a long expression; an
-    exported program has the expression, and does not need this package."""
-    index = len(_VALUES)
-    _VALUES.append(value)
+def opaque(name: str) -> Callable[[Function], Function]:
+    """Make a function one operation to torch.compile, which takes a minute for a long expression;
+    an exported program has the expression, and does not need this package. The name is unique, and
+    the same in every process: caches of compiled programs keep it."""
 
-    def call(*args: Any) -> Tensor:
-        if not torch.compiler.is_compiling() or _is_exporting():
-            return value(*args)
-        tensors = [a if isinstance(a, Tensor) else None for a in args]
-        numbers = [0 if isinstance(a, Tensor) else a for a in args]
-        return torch.ops.resultant.elementwise(index, tensors, numbers)
+    def operation(value: Function) -> Function:
+        if name in _VALUES:
+            raise ValueError(f"expected names of operations that differ, got {name!r} twice")
+        _VALUES[name] = value
 
-    # torch.compile counts the parameters, and autograd asks for the signature at every call.
-    call.__signature__ = inspect.signature(value)  # type: ignore[attr-defined]
-    return call
+        def call(*args: Any) -> Tensor:
+            if not torch.compiler.is_compiling() or is_exporting():
+                return value(*args)
+            tensors = [a if isinstance(a, Tensor) else None for a in args]
+            numbers = [0 if isinstance(a, Tensor) else a for a in args]
+            return torch.ops.resultant.elementwise(name, tensors, numbers)
+
+        # torch.compile counts the parameters, and autograd asks for the signature at every call.
+        call.__signature__ = inspect.signature(value)  # type: ignore[attr-defined]
+        return call
+
+    return operation
 
 
-def elementwise(*partials: Function | None) -> Callable[[Function], Function]:
+def elementwise(name: str, *partials: Function | None) -> Callable[[Function], Function]:
     """Make a function differentiable, with ``partials[i](*args)`` its i-th derivative; higher ones,
-    and forward mode except under torch.compile, exist as far as those of the partials do."""
+    and forward mode except under torch.compile, exist as far as those of the partials do. It is
+    `opaque` by its name."""
 
     def differentiable(value: Function) -> Function:
-        compute = opaque(value)
+        compute, parameters = opaque(name)(value), list(inspect.signature(value).parameters)
 
         class Reverse(torch.autograd.Function):
             forward = staticmethod(compute)
@@ -126,9 +86,13 @@ def elementwise(*partials: Function | None) -> Callable[[Function], Function]:
                 if not is_traced():
                     ctx.save_for_forward(*tensors)
                     ctx.shape = output.shape
+                    # An argument without a tangent is then None in `jvp`, and not zeros.
+                    ctx.set_materialize_grads(False)
 
             @staticmethod
             def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+                if grad is None:
+                    return tuple(None for _ in partials)
                 args = _arguments(ctx)
                 return tuple(
                     (grad * partial(*args)).sum_to_size(a.shape) if needed and partial else None
@@ -142,12 +106,14 @@ def elementwise(*partials: Function | None) -> Callable[[Function], Function]:
         class Both(Reverse):
             @staticmethod
             def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:  # type: ignore[override]
-                args = _arguments(ctx)
-                changes = [
-                    tangent * partial(*args)
-                    for tangent, partial in zip(tangents, partials, strict=True)
-                    if tangent is not None and partial
-                ]
+                args, changes = _arguments(ctx), []
+                for parameter, tangent, partial in zip(parameters, tangents, partials, strict=True):
+                    if tangent is None:
+                        continue
+                    if partial is None:
+                        rule = f"expected {parameter} without tangent"
+                        raise ValueError(f"{rule}: no derivative in {parameter} exists here")
+                    changes.append(tangent * partial(*args))
                 return reduce(operator.add, changes).expand(ctx.shape)
 
         @wraps(value)
@@ -157,11 +123,11 @@ def elementwise(*partials: Function | None) -> Callable[[Function], Function]:
             if not is_traced():
                 return Both.apply(*args)  # type: ignore[return-value]
             # torch.compile accepts no forward mode, and in a backward pass no such functions.
-            if not _has_gradient(*args):
+            if not has_gradient(*args):
                 return compute(*args)
             return Reverse.apply(*args)  # type: ignore[return-value]
 
-        Reverse.__name__ = Both.__name__ = value.__name__
+        Reverse.__name__ = Both.__name__ = name
         return apply
 
     return differentiable

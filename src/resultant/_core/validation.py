@@ -8,7 +8,8 @@ from typing import SupportsIndex
 
 import torch
 from torch import Tensor
-from torch._C import _functorch  # type: ignore[attr-defined]
+
+from resultant._core import modes
 
 Number = float | Tensor
 
@@ -129,11 +130,11 @@ def _floating(name: str, a: Tensor) -> None:
 
 def should_validate(validate_args: bool | None, *arguments: object) -> bool:
     """Return True if the values of these arguments are to be checked, and can be."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    if validate_args is False or modes.is_traced():
         return False
-    if validate_args is None:
-        return all(a.is_cpu for a in arguments if isinstance(a, Tensor))
-    return validate_args
+    tensors = [a for a in arguments if isinstance(a, Tensor)]
+    on_cpu = validate_args or all(a.is_cpu for a in tensors)
+    return on_cpu and all(modes.has_values(a) for a in tensors)
 
 
 def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> bool:
@@ -151,10 +152,7 @@ def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> 
 
 def values_of(a: Tensor) -> Tensor:
     """Return a tensor without gradient; inside torch.func transforms, that of the whole batch."""
-    a = a.detach()
-    while _functorch.is_functorch_wrapped_tensor(a):
-        a = _functorch.get_unwrapped(a)
-    return a
+    return modes.unwrapped(a.detach()).detach()
 
 
 def require_in_range(

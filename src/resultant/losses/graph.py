@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from resultant._core.autograd import is_plain
+from resultant._core.modes import is_plain
 from resultant.losses.bank import ProCoBank
 from resultant.losses.step_streamed import WithGradient
 

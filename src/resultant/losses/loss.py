@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from resultant._core import validation
-from resultant._core.autograd import is_transformed
 from resultant._core.distributed import Group
+from resultant._core.modes import is_transformed
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from resultant._core import distributed
-from resultant._core.autograd import untraced
+from resultant._core.modes import untraced
 
 # The upper half of a number that only the steps of this loss exchange, and what stands in the lower
 # half for a rank that cannot take the step.

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import memory
-from resultant._core.autograd import untraced
 from resultant._core.device import kernel_module
+from resultant._core.modes import untraced
 from resultant.classes.gain import Gains
 from resultant.classes.scores import ScoreTerms
 from resultant.classes.statistics import fit_length

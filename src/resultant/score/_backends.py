@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.autograd import is_traced
 from resultant._core.device import kernel_module
+from resultant._core.modes import is_traced
 from resultant.special import compiled
 from resultant.special.debye import expansion, two_product
 from resultant.special.differences import phi_difference

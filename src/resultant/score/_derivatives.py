@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import elementwise, is_constant, opaque
+from resultant._core.autograd import elementwise, opaque
+from resultant._core.modes import is_constant
 from resultant.score._backends import Tilt, evaluate
 from resultant.special import differences
 from resultant.special.debye import expansion, two_product
@@ -37,14 +38,16 @@ class Tilted(Tilt):
         return slopes(self.nu, self.y1)
 
 
-def _partial(second: Callable[[Tilted], Tensor], in_tau: bool = False) -> Callable[..., Tensor]:
+def _partial(
+    name: str, second: Callable[[Tilted], Tensor], in_tau: bool = False
+) -> Callable[..., Tensor]:
     """Make a function of (rho, kappa, tau, p), or of the derivative in t the one in tau."""
 
     def partial(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
         value = second(Tilted(rho, kappa, tau, p))
         return value / -(tau * tau) if in_tau else value
 
-    return opaque(partial)
+    return opaque(f"score_{name}")(partial)
 
 
 # Second derivatives of q. With r and d = D r < 0 at the tilted end, each is a sum of
@@ -52,26 +55,31 @@ def _partial(second: Callable[[Tilted], Tensor], in_tau: bool = False) -> Callab
 # one function in either order, so that Hessians are symmetric to the last bit. `SECONDS` are those
 # of the slope, in rho, kappa and tau.
 SECONDS = (
-    _partial(lambda a: a.scale * (a.scale * a.slopes.d1)),
-    _partial(lambda a: a.t * (a.slopes.first - a.t * (a.towards * a.slopes.d1))),
-    _partial(lambda a: a.kappa * (a.slopes.first - a.kappa * (a.along * a.slopes.d1)), in_tau=True),
+    _partial("rho_rho", lambda a: a.scale * (a.scale * a.slopes.d1)),
+    _partial("rho_kappa", lambda a: a.t * (a.slopes.first - a.t * (a.towards * a.slopes.d1))),
+    _partial(
+        "rho_tau",
+        lambda a: a.kappa * (a.slopes.first - a.kappa * (a.along * a.slopes.d1)),
+        in_tau=True,
+    ),
 )
 _kappa_kappa = _partial(
-    lambda a: slope_step(a.nu, a.y0, a.y1, a.h) - a.t * (a.t * (a.sine * a.slopes.d1))
+    "kappa_kappa",
+    lambda a: slope_step(a.nu, a.y0, a.y1, a.h) - a.t * (a.t * (a.sine * a.slopes.d1)),
 )
 _kappa_tau = _partial(
-    lambda a: a.rho * a.slopes.first + a.scale * (a.sine * a.slopes.d1), in_tau=True
+    "kappa_tau", lambda a: a.rho * a.slopes.first + a.scale * (a.sine * a.slopes.d1), in_tau=True
 )
 
 
-@opaque
+@opaque("score_tau_tau")
 def _tau_tau(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     a = Tilted(rho, kappa, tau, p)
     in_t = a.slopes.first - a.kappa * (a.kappa * (a.sine * a.slopes.d1))
     return a.t * a.t * a.t * (a.t * in_t + 2 * a.towards * a.slopes.r)
 
 
-@elementwise(SECONDS[1], _kappa_kappa, _kappa_tau, None)
+@elementwise("score_kappa", SECONDS[1], _kappa_kappa, _kappa_tau, None)
 def _concentration_slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     """Compute dq/dkappa by one of two sums, with the difference of the ratios or of r: that with
     the smaller terms; where squares underflow, the second, in which nothing cancels there."""
@@ -89,18 +97,18 @@ def _concentration_slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Ten
     return torch.where(small, lead + rest, change - turn)
 
 
-@elementwise(SECONDS[2], _kappa_tau, _tau_tau, None)
+@elementwise("score_tau", SECONDS[2], _kappa_tau, _tau_tau, None)
 def _temperature_slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     a = Tilted(rho, kappa, tau, p)
     return -(a.t * a.t) * a.towards * inner(a.nu, a.y1)
 
 
-@elementwise(*SECONDS, None)
+@elementwise("score_slope", *SECONDS, None)
 def slope(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     return evaluate(rho, kappa, tau, p, slope=True)[1]
 
 
-@elementwise(slope, _concentration_slope, _temperature_slope, None)
+@elementwise("score", slope, _concentration_slope, _temperature_slope, None)
 def score(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
     return evaluate(rho, kappa, tau, p, slope=False)[0]
 
@@ -113,6 +121,7 @@ def score_and_slope(*arguments: Any) -> tuple[Tensor, ...]:
 
 
 @elementwise(
+    "score_excess",
     SECONDS[0],
     lambda rho, kappa, tau, p: SECONDS[1](rho, kappa, tau, p) - ratio(p / 2 - 1, kappa, 1) / tau,
     lambda rho, kappa, tau, p: SECONDS[2](rho, kappa, tau, p) + ratio(p / 2 - 1, kappa) / tau**2,
@@ -125,6 +134,7 @@ def _excess(rho: Tensor, kappa: Tensor, tau: Tensor, p: int) -> Tensor:
 
 
 @elementwise(
+    "score_remainder",
     _excess,
     lambda rho, kappa, tau, p: (
         _concentration_slope(rho, kappa, tau, p)

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import Function, is_plain
+from resultant._core.autograd import Function
+from resultant._core.modes import is_plain, is_zero_tensor
 from resultant.special.debye import LogDebye, Number, expansion, unshifted, unshifted_from
 from resultant.special.differences import anchor
 
@@ -67,8 +68,13 @@ def available(*tensors: Tensor) -> bool:
     """Return True for plain tensors on the CPU, outside of transforms, of traces and of modes."""
     if _library is None or not is_plain():
         return False
-    # The memory of a lazy negation, such as the imaginary part of a conjugate, has the other sign.
-    return all(type(a) in _PLAIN and a.is_cpu and not a.is_neg() for a in tensors)
+    return all(type(a) in _PLAIN and a.is_cpu and _has_memory(a) for a in tensors)
+
+
+def _has_memory(a: Tensor) -> bool:
+    """Return True if the memory holds the values: that of a lazy negation, such as the imaginary
+    part of a conjugate, has the other sign, and a tensor of zeros may have none."""
+    return not a.is_neg() and not is_zero_tensor(a)
 
 
 def _table(e: LogDebye, dtype: torch.dtype) -> Tensor:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, reduce, wraps
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -24,24 +24,12 @@ from numpy.polynomial import Chebyshev, Polynomial
 from numpy.polynomial.chebyshev import chebval
 from torch import Tensor
 
-from resultant._core.autograd import F
+from resultant._core.modes import constant
 from resultant._core.validation import Number
 
 MAX_TERMS = 14
 # 2**ceil(digits/2) + 1 cuts a significand in two halves whose products are exact (Dekker 1971).
 SPLITTER = {torch.float64: 134217729.0, torch.float32: 4097.0}
-
-
-def _constant(function: F) -> F:
-    """Cache results as constants to torch.compile, by its mark, without loading the compiler."""
-    cached = cache(function)
-
-    @wraps(function)
-    def call(*args: Any) -> Any:
-        return cached(*args)
-
-    call._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return call  # type: ignore[return-value]
 
 
 @cache
@@ -160,7 +148,7 @@ def _expansion(
     return LogDebye(nu, shift, scale, (0.0, *coefficients))
 
 
-@_constant
+@constant
 def coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...]:
     """Return the economised coefficients of L as a polynomial in scale/s, for one order."""
     count, a, b = terms_for(scale, eps), Fraction(order), Fraction(scale)
@@ -172,7 +160,7 @@ def coefficients_at(order: float, scale: float, eps: float) -> tuple[float, ...]
     return _economise(polynomial, tolerance)
 
 
-@_constant
+@constant
 def columns_at(order: float, eps: float) -> tuple[tuple[float, ...], ...]:
     """Return for u, u^2, ... the coefficients in D_1, D_2, ..., enough for this order and above."""
     count = terms_for(order, eps)

@@ -22,7 +22,7 @@ def bounded(x: Tensor, root: float = 2.2) -> Tensor:
     return x.clamp(-limit, limit)
 
 
-@elementwise(None, lambda nu, x: ratio(nu, x, 1))
+@elementwise("ratio", None, lambda nu, x: ratio(nu, x, 1))
 @by_kernel("ratio")
 def _ratio(nu: Number, x: Tensor) -> Tensor:
     x = bounded(x)
@@ -30,7 +30,7 @@ def _ratio(nu: Number, x: Tensor) -> Tensor:
     return by_order(nu, x.dtype, lambda e: (x * differences.inner_ratio(e, x * x),))[0].clamp(-1, 1)
 
 
-@elementwise(None, lambda nu, x: ratio(nu, x, 2))
+@elementwise("ratio_first", None, lambda nu, x: ratio(nu, x, 2))
 @by_kernel("first")
 def _first(nu: Number, x: Tensor) -> Tensor:
     return ratio_slopes(nu, bounded(x)).first
@@ -52,13 +52,13 @@ def slopes(nu: float, y: Tensor, scale: float | Tensor = 1.0) -> RatioSlopes:
     return ratio_slopes(nu, y.sqrt(), y, scale)
 
 
-@elementwise(None, opaque(lambda nu, y: slopes(nu, y).d1 / 2))
+@elementwise("inner", None, opaque("inner_slope")(lambda nu, y: slopes(nu, y).d1 / 2))
 def inner(nu: float, y: Tensor) -> Tensor:
     """Compute R_nu(x)/x as a function of y = x^2."""
     return differences.inner_ratio(debye.expansion(nu, y.dtype), y)
 
 
-@elementwise(None, lambda nu, x: -ratio(nu, x, 1))
+@elementwise("complement", None, lambda nu, x: -ratio(nu, x, 1))
 @by_kernel("complement")
 def complement(nu: Number, x: Tensor) -> Tensor:
     """Compute 1 - R_nu(x)."""
@@ -73,7 +73,12 @@ def slope_step(nu: float, y0: Tensor, y1: Tensor, h: Tensor) -> Tensor:
     return torch.where(apart.abs() > 0.25 * torch.maximum(slope0, slope1), apart, close)
 
 
-@elementwise(None, lambda nu, low, high: -ratio(nu, low), lambda nu, low, high: ratio(nu, high))
+@elementwise(
+    "ratio_integral",
+    None,
+    lambda nu, low, high: -ratio(nu, low),
+    lambda nu, low, high: ratio(nu, high),
+)
 @by_kernel("integral")
 def ratio_integral(nu: Number, lower: Tensor, upper: Tensor) -> Tensor:
     """Compute the integral of R_nu."""
@@ -81,7 +86,9 @@ def ratio_integral(nu: Number, lower: Tensor, upper: Tensor) -> Tensor:
     return phi_step(nu, start, end) + ((upper - lower) - (end - start))
 
 
-@elementwise(None, lambda nu, x: complement(nu, x))  # torch.compile needs a function
+@elementwise(
+    "complement_integral", None, lambda nu, x: complement(nu, x)
+)  # torch.compile needs a function
 @by_kernel("complement_integral")
 def complement_integral(nu: Number, x: Tensor) -> Tensor:
     """Compute the integral of 1 - R_nu from zero to x."""
@@ -89,18 +96,18 @@ def complement_integral(nu: Number, x: Tensor) -> Tensor:
 
 
 _ratio_change = elementwise(
-    None, lambda nu, x0, x1: -ratio(nu, x0, 1), lambda nu, x0, x1: ratio(nu, x1, 1)
+    "ratio_change", None, lambda nu, x0, x1: -ratio(nu, x0, 1), lambda nu, x0, x1: ratio(nu, x1, 1)
 )(differences.ratio_step)
 
 # divergence(nu, x0, x1): phi(x1) - phi(x0) - (x1 - x0) R(x0), the Bregman divergence of
 # prop:bregman-view on one axis, which is the KL divergence from concentration x0 to x1 in the same
 # direction.
-divergence = elementwise(None, lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1), _ratio_change)(
-    differences.bregman
-)
+divergence = elementwise(
+    "divergence", None, lambda nu, x0, x1: (x0 - x1) * ratio(nu, x0, 1), _ratio_change
+)(differences.bregman)
 
 
-@elementwise(None, lambda nu, x: x * ratio(nu, x, 1))
+@elementwise("information", None, lambda nu, x: x * ratio(nu, x, 1))
 def information(nu: float, x: Tensor) -> Tensor:
     """Compute ``divergence(nu, x, 0)``, that to the uniform distribution."""
     # Of two differences the one whose terms do not cancel.
@@ -124,14 +131,14 @@ def _solve(nu: Number, r: Tensor, gap: Tensor) -> Tensor:
     return torch.where(start < 0.5 * torch.finfo(r.dtype).max ** (1 / 2.2), x, start)
 
 
-@elementwise(None, lambda nu, r: 1 / ratio(nu, ratio_inverse(nu, r), 1))  # type: ignore[misc]
+@elementwise("ratio_inverse", None, lambda nu, r: 1 / ratio(nu, ratio_inverse(nu, r), 1))  # type: ignore[misc]
 @by_kernel("inverse")
 def ratio_inverse(nu: Number, r: Tensor) -> Tensor:
     """Compute the x with R_nu(x) = r."""
     return _solve(nu, r, 1 - r)
 
 
-@elementwise(None, lambda nu, r: -1 / ratio(nu, complement_inverse(nu, r), 1))  # type: ignore[misc]
+@elementwise("complement_inverse", None, lambda nu, r: -1 / ratio(nu, complement_inverse(nu, r), 1))  # type: ignore[misc]
 @by_kernel("complement_inverse")
 def complement_inverse(nu: Number, gap: Tensor) -> Tensor:
     """Compute the x with 1 - R_nu(x) = gap."""
@@ -157,12 +164,12 @@ def _order_over(nu: Number, x: Tensor) -> Tensor:
     return nu / torch.where(nu == 0, 1.0, x)
 
 
-log_i = elementwise(None, lambda nu, x: ratio(nu, x) + _order_over(nu, x))(
+log_i = elementwise("log_i", None, lambda nu, x: ratio(nu, x) + _order_over(nu, x))(
     by_kernel("log")(_log_value)
 )
 
 
-@elementwise(None, lambda nu, x: _order_over(nu, x) - complement(nu, x))
+@elementwise("log_ie", None, lambda nu, x: _order_over(nu, x) - complement(nu, x))
 @by_kernel("log_scaled")
 def log_ie(nu: Number, x: Tensor) -> Tensor:
     """Compute log I_nu(x) - x."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
-from resultant._core.autograd import is_transformed
+from resultant._core.modes import is_transformed
 from resultant._core.validation import Check, Number
 from resultant.score.limits import validated_arguments
 from resultant.special.ratio import inner, slopes

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant._core.autograd import elementwise, is_mapped, opaque
+from resultant._core.autograd import elementwise, opaque
+from resultant._core.modes import is_mapped
 from resultant.special.differences import gauss_legendre, ratio_slopes
 
 # The velocity of an angle is integrated to where its curvature predicts that the density has fallen
@@ -48,7 +49,7 @@ def _batch(
     return torch.stack([_seeded(row, seed, p) for row in rows]), 0
 
 
-@elementwise(lambda k, theta, p: velocity(k, _move(k, theta, p), p), None, None)  # type: ignore[misc]
+@elementwise("move_angle", lambda k, theta, p: velocity(k, _move(k, theta, p), p), None, None)  # type: ignore[misc]
 def _move(kappa: Tensor, theta: Tensor, p: int) -> Tensor:
     """Return a sample theta, which moves with kappa."""
     return theta.clone()
@@ -77,7 +78,7 @@ def sample_angle(p: int, kappa: Tensor, generator: torch.Generator | None = None
     return 2 * square.sqrt().atan().reshape(kappa.shape)
 
 
-@opaque
+@opaque("angle_velocity")
 def velocity(kappa: Tensor, theta: Tensor, p: int) -> Tensor:
     r"""The derivative of a sample in the concentration, in float64:
 

@@ -8,7 +8,6 @@ On the unit sphere in dimension p, :math:`f(x) = \exp(\kappa\mu^\top x)/Z_p(\kap
 from __future__ import annotations
 
 import math
-import sys
 from functools import partial
 from typing import Any, ClassVar
 
@@ -19,20 +18,16 @@ from torch.distributions.constraint_registry import biject_to, transform_to
 
 from resultant._core import validation
 from resultant._core.arrays import shape_of, unit_vector
+from resultant._core.modes import distributions_validate
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number, as_dtype
 from resultant.special import ratio
 from resultant.vmf.angle import angle
 from resultant.vmf.estimators import log_area
 
 
-def _by_default(validate_args: bool | None) -> bool | None:
-    """Return the choice of the user, or of torch.distributions as a whole; torch.compile turns the
-    validation of torch.distributions off by itself, which is not a choice of the user."""
-    if validate_args is not None or Distribution._validate_args or torch.compiler.is_compiling():
-        return validate_args
-    compiler = sys.modules.get("torch._dynamo.eval_frame")
-    turned_off = compiler and compiler.TorchPatcher.patch.cache_info().currsize
-    return None if turned_off else False
+def _by_default(validate_args: Check) -> Check:
+    """Return the choice of the user, or of torch.distributions as a whole."""
+    return False if validate_args is None and not distributions_validate() else validate_args
 
 
 # The square of a concentration must be finite in float64.
