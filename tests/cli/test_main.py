@@ -26,6 +26,7 @@ from rich.table import Table
 
 import resultant
 from cli.conftest import Shown
+from images.photos import write_folder
 from programs import run_program
 from resultant._core.termination import TerminatedError
 from resultant.cli import main as cli
@@ -78,6 +79,18 @@ def test_help_and_usage_errors_need_no_torch() -> None:
     )
     *_, last = run_program(code)[0].splitlines()
     assert last == str([0] * len(calls) + [2] * len(wrong))
+
+
+@pytest.mark.slow
+def test_an_error_after_all_libraries_are_loaded_is_one_line(tmp_path: Path) -> None:
+    """Also that of Triton, which reports its own memory at the end of the interpreter."""
+    write_folder(tmp_path / "train", {"a": 4, "b": 4})
+    write_folder(tmp_path / "test", {"a": 1, "b": 1})
+    words = f"train images --architecture test_resnet --size 32 --data {tmp_path} --weights no"
+    command = [sys.executable, "-m", "resultant", *words.split(), "--device", "cpu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    *_, last = done.stderr.splitlines()
+    assert done.returncode == 2 and last.startswith("resultant: expected a file of weights, got")
 
 
 @pytest.mark.slow

@@ -194,6 +194,25 @@ def test_train_extract_analyze(photos: Path) -> None:
 
 
 @pytest.mark.slow
+def test_few_images_copied_and_probed_on_val(photos: Path, capsys: Shown) -> None:
+    """One batch of all images; the job knows them in a copy; val takes the place of test."""
+    words = IMAGES.replace("--batch-size 4", "--seeds 0")
+    assert call(f"{words} {photos}") == 0
+    assert "batches of all 11 training images" in capsys.readouterr().err
+    for name in ("train", "test", "val"):
+        shutil.copytree(photos / name, Path("copy", name), copy_function=shutil.copyfile)
+    assert call(f"{words} copy") == 0
+    shown = capsys.readouterr().err
+    assert "already trained to epoch 1/1" in shown and "decoded" not in shown
+    Path("copy/train/x, y/0.png").write_bytes(photo_bytes(77))
+    assert call(f"{words} copy") == 2
+    assert "got other training images: some were added, removed or" in capsys.readouterr().err
+    extract = f"extract out --data {photos} --split val --device cpu --out x.safetensors"
+    assert call(extract) == 0 and call("probe x.safetensors --epochs 2 --out p.json") == 0
+    assert json.loads(Path("p.json").read_text())["test"] == "val"
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_no_test_image_was_trained_on(tmp_path: Path, capsys: Shown) -> None:
     """A folder that changes between training and extraction: from train to the page."""

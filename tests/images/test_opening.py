@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from images.photos import counts, photo, photo_bytes, same, write_folder, write_parquet
-from resultant.images.decode import ImageError
+from resultant.images.decode import ImageError, decode
 from resultant.images.files import read_folder, read_list
 from resultant.images.opening import open_images, read_class_names
 from resultant.images.parquet import read_parquet
@@ -93,6 +94,59 @@ def test_broken_images_are_named_or_skipped(tmp_path: Path) -> None:
         open_images(tmp_path, skip_broken=True)
 
 
+def test_names_of_splits_as_classes_and_as_splits(tmp_path: Path) -> None:
+    """A folder that holds images is a class, as a train among vehicles; Training and Testing, as on
+    Kaggle, are splits."""
+    vehicles = write_folder(tmp_path / "one", {"train": 8, "car": 9, "test": 7})
+    assert open_images(vehicles, held_out=0.9).class_names == ("car", "test", "train")
+    for split in ("Training", "Testing"):
+        write_folder(tmp_path / "two" / split, {"train": 3, "car": 2})
+    (tmp_path / "two" / "docs").mkdir()
+    splits = open_images(tmp_path / "two")
+    assert splits.class_names == ("car", "train") and splits.counts.tolist() == [2, 3]
+    assert counts(splits.test) == [2, 3] and not splits.divided
+
+
+def test_links_are_followed_and_other_files_are_counted(tmp_path: Path) -> None:
+    """As torchvision's ImageFolder reads them."""
+    from torchvision.datasets import ImageFolder
+
+    write_folder(tmp_path / "far", {"a": 6, "b": 4}, first=50)
+    root = write_folder(tmp_path / "here" / "train", {"a": 2, "b": 2})
+    write_folder(tmp_path / "here" / "test", {"a": 2, "b": 2}, first=20)
+    (root / "a" / "linked").symlink_to(tmp_path / "far" / "a")
+    (root / "b" / "linked").symlink_to(tmp_path / "far" / "b")
+    # A circle.
+    (root / "a" / "self").symlink_to(root / "a")
+    (root / "a" / "x.jfif").write_bytes(photo_bytes(70, "JPEG"))
+    for name in ("a/phone.heic", "a/Thumbs.db"):
+        (root / name).write_bytes(b"")
+    splits = open_images(tmp_path / "here")
+    assert splits.counts.tolist() == [9, 6]
+    (root / "a" / "self").unlink()
+    known = [str(Path(path).relative_to(root)) for path, _ in ImageFolder(str(root)).samples]
+    keys = [splits.train.key(i) for i in range(15)]
+    assert sorted(known) == sorted(key for key in keys if not key.endswith("jfif"))
+    text = "\n".join(splits.skipped)
+    assert len(splits.skipped) == 2 and "Thumbs.db" in text
+    assert "phone.heic, of a kind that is not read" in text
+    (root / "loose.png").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"classes in .*train, got loose\.png and the folder a$"):
+        open_images(tmp_path / "here")
+    skipped = read_folder(root).skipped
+    assert [name for name in skipped if "loose.png, in no class folder" in name]
+
+
+def test_pictures_are_turned_as_cameras_say(tmp_path: Path) -> None:
+    image, exif = photo(0, (20, 60)), Image.Exif()
+    exif[0x0112] = 6
+    image.save(tmp_path / "a.png", exif=exif)
+    turned = decode((tmp_path / "a.png").read_bytes(), "a")
+    assert turned.size == (60, 20) and same(turned, image.rotate(-90, expand=True))
+    image.save(tmp_path / "b.jpg", exif=b"Exif\0\0garbage")
+    assert decode((tmp_path / "b.jpg").read_bytes(), "b").size == (20, 60)
+
+
 Make = Callable[[Path], object]
 
 
@@ -104,6 +158,16 @@ def folders(train: dict[str, int], test: dict[str, int] | None = None) -> Make:
     def make(root: Path) -> None:
         write_folder(root if test is None else root / "train", train)
         write_folder(root / "test", test or {})
+
+    return make
+
+
+def nested(*splits: str, plain: str = "") -> Make:
+    def make(root: Path) -> None:
+        for split in splits:
+            write_folder(root / split, {"a": 2, "b": 2})
+        if plain:
+            write_folder(root, {plain: 1})
 
     return make
 
@@ -137,6 +201,9 @@ REFUSED: list[tuple[Make, str]] = [
     (parquet(["a", "b"], train=[0, 1, 5]), r"among the 2 class names, got 5 of .*parquet row 2"),
     (parquet(val=[0, 1], test=[0, 1]), "a training split too, not only test and val, got none"),
     (lambda root: (root / "a.png").touch(), r"a folder of images per class in .*, got a\.png"),
+    (nested("Testing", "val"), "expected a training split too, not only test and val|and test"),
+    (nested("train", "Training"), "one folder of train images in .*, got Training and train"),
+    (nested("train", "test", plain="cat"), "or one folder per class, got test, train and cat"),
     (folders({"a": 0, "b": 0}), "expected images in the class folders of .*, got none"),
     (parquet(train=[0, 1], more=[0, 1]), r"every Parquet file, or of none, got .*more\."),
     (lambda root: os.mkfifo(root / "train.parquet"), "got a pipe or a device"),
@@ -222,6 +289,28 @@ def test_list_of_names(tmp_path: Path) -> None:
     assert raw.labels.nbytes < 100
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "path,label\nn 0/a.png,cat\n\nb.png,dog\n",
+        "id,image_path,split,label\n7,n 0/a.png,train,cat\n8,b.png,train,dog",
+        "Label;FileName\r\ncat;n 0/a.png\r\ndog;b.png\r\n",
+        'label\timage\tnote\ncat\t"n 0/a.png"\t\ndog\tb.png\tx',
+        "n 0/a.png\tcat\nb.png\tdog\n",
+    ],
+)
+def test_list_with_columns(text: str, tmp_path: Path) -> None:
+    """A header line names them, as in tables of Kaggle; tabs need none."""
+    (tmp_path / "n 0").mkdir()
+    for name in ("n 0/a.png", "b.png"):
+        (tmp_path / name).touch()
+    (tmp_path / "list.csv").write_text(text)
+    raw, _ = read_list(tmp_path / "list.csv", tmp_path)
+    assert raw.labels.tolist() == ["cat", "dog"]
+    assert [raw.images.key(i) for i in range(2)] == ["n 0/a.png", "b.png"]
+    assert raw.images.name(1).endswith(("list.csv:2)", "list.csv:3)", "list.csv:4)"))
+
+
 # Class names and lists that are refused, and the fact in the message.
 NAMES, LIST = read_class_names, read_list
 TEXTS: list[tuple[Callable[..., Any], bytes | None, str]] = [
@@ -237,6 +326,10 @@ TEXTS: list[tuple[Callable[..., Any], bytes | None, str]] = [
     # A regular expression would try every pair of blanks.
     (LIST, b"a" + b" " * 10**6 + b"b", r"list\.txt:1"),
     (LIST, b'"' + b"a" * 200_000 + b'","b"', r"list\.txt:1"),
+    (LIST, b"a.png,0,train", r"list\.txt:1, got 'a\.png,0,train'; a header line may name"),
+    (LIST, b"a.png\t0\ttrain", r"list\.txt:1, got .*; a header line may name the columns"),
+    (LIST, b"path,label\na.png,carp, gold", r"path, label at .*:2, got 'a\.png,carp, gold'"),
+    (LIST, b"path,label\na.png,", r"expected path, label at .*:2, got 'a\.png,'"),
     (LIST, b"\n", "expected lines 'path label' .*, got none"),
     (LIST, b"../secret.png 0", r"list\.txt:1, got .*secret\.png; --allow-outside"),
     (LIST, b"/etc/secret.png 0", r"list\.txt:1, got .*secret\.png; --allow-outside"),

@@ -46,7 +46,9 @@ def shown_default(metavar: str, text: str) -> object:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {text})")
 
 
-Data = Annotated[Optional[Path], shown_default("PATH", f"${DATA_VARIABLE}, else ./data")]
+Data = Annotated[
+    Optional[Path], shown_default("PATH", f"none; of the paper ${DATA_VARIABLE} or ./data")
+]
 Labels = Annotated[Optional[str], shown_default("NAME", "inferred from the names")]
 OptionalPath = Annotated[Optional[Path], shown_default("PATH", "none")]
 Workers = Annotated[Optional[int], shown_default("INT", "one per core")]
@@ -214,12 +216,15 @@ def data_root(data: Path | None) -> Path:
     return root
 
 
-def find_device(name: str) -> torch.device:
-    """Return the device of a name; auto is a GPU if there is one."""
+def find_device(name: str, mps: bool = False) -> torch.device:
+    """Return the device of a name; auto is a GPU if there is one, ``mps`` allows that of a Mac."""
     import torch
 
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", name):
-        raise ValueError(f"expected --device auto, cpu, cuda or cuda:N, got {name!r}")
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?" + "|mps" * mps, name):
+        known = "auto, cpu, mps, cuda or cuda:N" if mps else "auto, cpu, cuda or cuda:N"
+        raise ValueError(f"expected --device {known}, got {name!r}")
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise ValueError("expected a Mac with a GPU for --device mps, got none")
     default = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(default if name == "auto" else name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():

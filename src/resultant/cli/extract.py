@@ -55,7 +55,7 @@ class Extract:
     dtype: Literal["float16", "float32"] = "float16"
     """Type of the stored features."""
     device: arguments.Device = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """auto, cpu, mps, cuda or cuda:N."""
     workers: arguments.Workers = None
     """Number of threads that decode images."""
 
@@ -68,7 +68,7 @@ def extract(options: Extract) -> None:
     from resultant.features.store import FeatureStore
     from resultant.training import extract as extraction
 
-    device, log = find_device(options.device), PlainConsole(stderr=True)
+    device, log = find_device(options.device, mps=True), PlainConsole(stderr=True)
     network, data = _open(options, log)
     if options.split is not None:
         data = extraction.keep_split(data, options.split)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import inspect
 import io
@@ -10,7 +11,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from difflib import get_close_matches
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -65,14 +66,15 @@ def execute() -> NoReturn:
     # The libraries make a million objects that live to the end: the collector spends a third of the
     # time of an import on them, and again when the process ends.
     gc.set_threshold(100_000, 50, 1000)
+    status = FAILED
+    # Registered first and called last: libraries that check their memory at the end of the
+    # interpreter would print thirty lines behind an error of one.
+    atexit.register(lambda: os._exit(status))
     status = main()
-    try:
+    with suppress(OSError):
         if sys.stdout is not None:
+            # An error is reported already.
             sys.stdout.flush()
-    except OSError:
-        # Reported already; the interpreter would try again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    gc.freeze()
     sys.exit(status)
 
 

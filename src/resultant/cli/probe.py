@@ -47,9 +47,10 @@ def probe(options: Probe) -> None:
         arguments.require_output_file(options.out, options.store)
     store = FeatureStore.open(options.store)
     fitted = [n.removeprefix("train/") for n in store.features if n.startswith("train/")]
-    names = [name for name in fitted if f"test/{name}" in store]
-    if not names or not {"train/labels", "test/labels"} <= set(store):
-        rule = "expected features and labels of train and test"
+    test = "test" if "test" in store.splits else "val"
+    names = [name for name in fitted if f"{test}/{name}" in store]
+    if not names or not {"train/labels", f"{test}/labels"} <= set(store):
+        rule = "expected features and labels of train and of test or val"
         raise ValueError(f"{rule}, got {', '.join(store)} in {options.store}")
     encoder: str = options.encoder
     if encoder == "auto":
@@ -59,7 +60,7 @@ def probe(options: Probe) -> None:
         raise ValueError(f"{rule}, got {', '.join(names)} in {options.store}")
 
     sides: list[Any] = []
-    for split in ("train", "test"):
+    for split in ("train", test):
         features = {name: store[f"{split}/{name}"].to(device).float() for name in names}
         if encoder == "unit" and "encoder" in features:
             features["encoder"] = normalize(features["encoder"], dim=-1)
@@ -82,6 +83,7 @@ def probe(options: Probe) -> None:
             "store": str(options.store),
             "metadata": store.metadata,
             "features": names,
+            "test": test,
             "encoder": encoder if "encoder" in names else None,
             "probe": asdict(options.config),
             **result,

@@ -176,6 +176,17 @@ def run_training(
     console.print(f"records: {path}")
 
 
+def whole_batch(config: TrainConfig, images: int, log: Console) -> TrainConfig:
+    """Return the settings with the default batch size, or all images where they are fewer."""
+    from resultant._core import distributed
+
+    fitting = images - images % distributed.world_size()
+    if config.batch_size <= images or config.batch_size != TrainConfig().batch_size or not fitting:
+        return config
+    log.print(f"batches of all {fitting} training images; --batch-size chooses fewer")
+    return replace(config, batch_size=fitting)
+
+
 def require_batch(config: TrainConfig, images: int) -> None:
     """Raise if a batch has more images than the training set."""
     if config.batch_size > images:
@@ -195,6 +206,7 @@ def _train_images(
     from resultant.training.image_sets import train_images
 
     data = open_images(job.config, options.workers, log)
+    job = replace(job, config=whole_batch(job.config, len(data.train), log))
     require_batch(job.config, len(data.train))
     for run in job.runs:
         one = replace(job, runs=(run,), out=job.out / run.name)

@@ -1,17 +1,22 @@
 """Decoding of image files to RGB of 8 bits, without transparency, with one-line errors."""
 
 import io
+import struct
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError, features
 
 from resultant._core.text import one_line
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
-# Endings of the names of image files, in lower case.
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+# Endings of the names of image files, in lower case: those of torchvision's ImageFolder, and more.
+SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+SUFFIXES += (".jfif", ".gif")
+if features.check("avif"):
+    FORMATS, SUFFIXES = (*FORMATS, "AVIF"), (*SUFFIXES, ".avif")
 # Above the largest cameras; Pillow itself refuses a third more.
 MAX_PIXELS = 2**27
 
@@ -66,6 +71,9 @@ def as_picture(image: Any, name: str) -> Image.Image:
 
 
 def _rgb(image: Image.Image, name: str) -> Image.Image:
+    with suppress(ValueError, TypeError, KeyError, SyntaxError, struct.error):
+        # As cameras turn a picture, by its EXIF data; odd data turn nothing.
+        image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I;16"):
         # Pillow would clip to 255.
         return Image.fromarray((np.asarray(image) // 257).astype(np.uint8)).convert("RGB")

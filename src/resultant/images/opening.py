@@ -1,8 +1,9 @@
 """Image datasets from their files: class folders, lists, or Parquet.
 
 A folder of classes may be in a folder ``train``, with ``val`` or ``test`` or both; the name of a
-Parquet file or of its folder gives its split. Without splits, some images of each class are held
-out. Numeric labels take their names from ``classes.txt`` or ``classes.tsv`` of the folder.
+Parquet file or of its folder gives its split. A folder that holds images itself is a class, under
+any name. Without splits, some images of each class are held out. Numeric labels take their names
+from ``classes.txt`` or ``classes.tsv`` of the folder.
 """
 
 import glob
@@ -14,12 +15,16 @@ from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
 from resultant.features.naming import Location, is_shown, split_of
 from resultant.images.decode import SUFFIXES
-from resultant.images.files import read_folder, read_list
+from resultant.images.files import is_image, read_folder, read_list, subfolders, walk
 from resultant.images.held_out import divide
 from resultant.images.parquet import has_column, read_parquet
 from resultant.images.source import ImageSplits, LabelledImages, coded, without_broken
 
-SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
 NAME_FILES = ("classes.tsv", "classes.txt")
 
 
@@ -89,6 +94,7 @@ def open_images(
         class_names = next((folder / n for n in NAME_FILES if (folder / n).is_file()), None)
     if isinstance(class_names, str | os.PathLike):
         class_names = read_class_names(Path(class_names))
+    skipped += [name for split in raw.values() for name in split.skipped]
     sources, left_out = coded(raw, class_names, skip_broken)
     splits = ImageSplits(
         sources["train"], sources.get("val"), sources.get("test"), skipped=(*skipped, *left_out)
@@ -110,10 +116,34 @@ def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, La
     # Folders of images may hold other tables, such as metadata.
     if files and (not any(images) or any(has_column(p, image_column) for p in files)):
         return _read_files(files, data, image_column, label_column)
-    folders = {p.name.lower(): p for p in sorted(data.iterdir()) if p.is_dir()}
-    folders = {SPLITS[name]: path for name, path in folders.items() if name in SPLITS}
-    folders = folders if "train" in folders else {"train": data}
-    return {name: read_folder(path) for name, path in folders.items()}
+    return {name: read_folder(path) for name, path in split_folders(data).items()}
+
+
+def split_folders(data: Path) -> dict[str, Path]:
+    """Return the folder of each split: ``data`` itself as ``train`` if it holds the classes.
+
+    The folder of a split has the name of one, and holds folders and no images.
+    """
+    folders: dict[str, Path] = {}
+    others: list[str] = []
+    for name in subfolders(data):
+        path, split = data / name, SPLITS.get(name.lower())
+        if split is None or not (below := subfolders(path)):
+            others.append(name)
+        elif loose := [file for file in os.listdir(path) if is_image(file)]:
+            got = f"{loose[0]} and the folder {below[0]}"
+            raise ValueError(f"expected images or folders of classes in {path}, got {got}")
+        elif split in folders:
+            got = f"{folders[split].name} and {name}"
+            raise ValueError(f"expected one folder of {split} images in {data}, got {got}")
+        else:
+            folders[split] = path
+    classes = [name for name in others if any(map(is_image, walk(str(data / name))))]
+    if folders and classes:
+        rule = f"expected folders of splits in {data}, or one folder per class"
+        splits = ", ".join(path.name for path in folders.values())
+        raise ValueError(f"{rule}, got {splits} and {listed(classes, 3)}")
+    return folders or {"train": data}
 
 
 def _read_files(

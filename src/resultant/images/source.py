@@ -235,6 +235,7 @@ class LabelledImages(NamedTuple):
     images: Images
     labels: np.ndarray
     classes: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()  # files that are not read, with the reason
 
     def at(self, index: int) -> str:
         """Return the label of an image and the name of the image, for errors."""

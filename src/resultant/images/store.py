@@ -23,7 +23,7 @@ from resultant._core.text import counted
 from resultant.images.source import ImageSource, in_threads
 
 # Part of the name of a store; a new number makes new stores.
-FORMAT = 2
+FORMAT = 3
 PIXELS, INDEX, LOCK = "pixels.bin", "index.safetensors", ".lock"
 # Seconds between two records of the decoded images, and images between two looks at the disk.
 RECORD_SECONDS, CHECKED = 20.0, 256

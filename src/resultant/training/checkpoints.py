@@ -92,6 +92,8 @@ def _load(path: Path, job: Job, identity: dict[str, Any], trainee: Trainee) -> l
             if isinstance(value, dict) and isinstance(other, dict):
                 other = ", ".join(f"{k} {v}" for k, v in other.items() if v != value.get(k))
             got = f"another in its {part}: {other}"
+            if part == "images":
+                got = "other training images: some were added, removed or changed"
             raise ValueError(f"{rule}, got {got}; {START_AGAIN}")
     require_types(facts, STORED, f"in {path}")
     done: list[Any] = [facts.get(name) for name in STORED]
