@@ -7,11 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from resultant.classes.statistics import MAX_KAPPA, ClassStatistics
+from resultant.classes.statistics import ClassStatistics
 from resultant.vmf.estimators import mean_resultant
 
 C, P = 5, 6
 F64 = torch.float64
+
+# The cap of the authors' code, and the length of the mean of equal vectors for other estimators.
+PROCO_CAP, LARGEST_LENGTH = 1e5, 1 - 2.0**-46
 
 
 @pytest.fixture(autouse=True)
@@ -54,14 +57,17 @@ def naive_kappa(R: float, p: int, estimator: str, n: int = 0) -> float:
         R = math.sqrt(max(n * R**2 - 1, 0.0) / (n - 1))
     if estimator == "loo":
         R = max(n * R**2 - 1, 0.0) / math.sqrt(n * (n - 2) * R**2 + 1)
-    if R in (0.0, 1.0):
-        return R * MAX_KAPPA
+    if R == 0.0:
+        return 0.0
     if estimator == "proco":
-        return min(p * R / (1 - R**2), MAX_KAPPA)
+        return PROCO_CAP if R == 1.0 else min(p * R / (1 - R**2), PROCO_CAP)
+    R = min(R, LARGEST_LENGTH)
     if estimator == "banerjee":
-        return min(R * (p - R**2) / (1 - R**2), MAX_KAPPA)
-    low, high = 0.0, MAX_KAPPA
-    for _ in range(64):
+        return R * (p - R**2) / (1 - R**2)
+    if R > 1 - 1e-9:  # where 1 - R = (p - 1)/(2 kappa), up to terms of order (1 - R)^2
+        return (p - 1) / (2 * (1 - R))
+    low, high = 0.0, 1e12
+    for _ in range(100):
         middle = (low + high) / 2
         below = float(mean_resultant(p, middle)) < R
         low, high = (middle, high) if below else (low, middle)

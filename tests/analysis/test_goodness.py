@@ -9,8 +9,8 @@ from scipy.stats import kstest
 from frozen_data import C, P, rows, vmf_rows
 from resultant.analysis import FrozenSpace, goodness_of_fit
 from resultant.analysis.goodness import law, simulated_law
-from resultant.classes.statistics import fit_direction, fit_kappa
 from resultant.vmf.distribution import VonMisesFisher
+from resultant.vmf.estimators import fit_direction, fit_kappa
 from resultant.vmf.tails import log_projection_tail
 
 F64 = torch.float64

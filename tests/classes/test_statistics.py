@@ -1,6 +1,7 @@
 """Class statistics against loops over the samples, refits from scratch and repeated samples; the
 metric against naive covariances and inverse roots."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.linalg import sqrtm
 from torch import Tensor
 
+import resultant as rs
 from class_samples import (
     F64,
     C,
@@ -28,8 +30,8 @@ from programs import run_processes
 from resultant._core import memory
 from resultant.classes import statistics as classes
 from resultant.classes.metric import Metric
-from resultant.classes.statistics import MAX_KAPPA, ClassState, ClassStatistics
-from resultant.vmf.estimators import ESTIMATORS, concentration
+from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.vmf.estimators import ESTIMATORS
 
 
 @pytest.mark.slow
@@ -118,16 +120,86 @@ def test_degenerate_classes(estimator: str, dtype: torch.dtype) -> None:
     close(statistics.mean_length, [0.0, 1.0, 1.0, 0.0, 0.0])
     assert (statistics.mean_length <= 1).all()
     state = statistics.state(estimator)
-    assert state.kappa.tolist() == [0.0, MAX_KAPPA, MAX_KAPPA, 0.0, 0.0]
+    largest = naive_kappa(1.0, P, estimator, 7)
+    assert state.kappa.tolist() == pytest.approx([0.0, largest, largest, 0.0, 0.0])
     assert state.count.tolist() == [0, 1, 7, 2, 8]
     assert (state.mu[[0, 3, 4]] == axis()).all()
     close(state.mu[1:3], torch.nn.functional.normalize(x[:2].double()))
     ClassState(state.mu, state.kappa, state.count)
-    # The cap also holds for nearly equal samples.
+    # The cap of the authors' code also holds for nearly equal samples, and for its estimator alone.
     near = torch.nn.functional.normalize(axis() + 1e-4 * axis(i=1), dim=0)
-    capped = fitted(torch.stack([axis(), near]), torch.zeros(2, dtype=torch.int64), 1)
-    assert float(concentration(P, 1 - 1e-9, estimator, n=2)) > MAX_KAPPA
-    assert float(capped.state(estimator).kappa) == MAX_KAPPA
+    two = fitted(torch.stack([axis(), near]), torch.zeros(2, dtype=torch.int64), 1)
+    kappa = float(two.state(estimator).kappa)
+    assert kappa == 1e5 if estimator == "proco" else kappa > 1e8
+
+
+@pytest.mark.parametrize("p", [8, 512, 4096])
+def test_mle_is_that_of_the_distribution(p: int) -> None:
+    """Also where the concentration is far beyond p, and of one sample, whose kappa is finite."""
+    for kappa in (0.5 * p, 70.0 * p, 1e3 * p, 1e6):
+        x = rs.VonMisesFisher(axis(p), kappa).sample((50,))
+        state = fitted(x, torch.zeros(50, dtype=torch.int64), 1).state()
+        expected = float(rs.VonMisesFisher.fit(x).concentration)
+        assert float(state.kappa) == pytest.approx(expected, rel=1e-7)
+        assert float(state.resultant) == pytest.approx(float(x.mean(0).norm()), rel=1e-12)
+    one = fitted(axis(p)[None], torch.zeros(1, dtype=torch.int64), 1).state()
+    assert float(one.kappa) == pytest.approx((p - 1) * 2.0**45, rel=1e-3)
+    assert rs.class_scores(axis(p)[None].float(), one.to(dtype=torch.float32), 0.1).isfinite().all()
+
+
+def test_states_in_half_precision() -> None:
+    """A kappa that float16 cannot hold is refused, not infinite, and numbers are no states."""
+    one = fitted(axis()[None], torch.zeros(1, dtype=torch.int64), 1).state("proco")
+    with pytest.raises(ValueError, match=r"kappa <= 65504 in torch.float16, got 100000 at index 0"):
+        one.to(dtype=torch.float16)
+    assert one.to(dtype=torch.bfloat16).kappa.isfinite().all()
+    with pytest.raises(ValueError, match=r"expected a floating dtype, got torch.int64"):
+        one.to(dtype=torch.int64)
+    for dtype in (torch.float16, torch.int64):
+        with pytest.raises(
+            ValueError, match=r"expected dtype to be torch.float32 or torch.float64"
+        ):
+            rs.realize(one, rs.Rule(0.1), dtype=dtype)
+        with pytest.raises(
+            ValueError, match=r"expected dtype to be torch.float32 or torch.float64"
+        ):
+            rs.target_temperature(one, 0.1, dtype=dtype)
+
+
+def test_one_convention_for_weights() -> None:
+    """Real, finite and not negative, of any dtype or a list, for statistics and distribution."""
+    z, y = sample(20)
+    numbers = torch.arange(20) % 3
+    expected = ClassStatistics(C, P).update(z, y, numbers.double())
+    law = rs.VonMisesFisher.fit(z, numbers.double())
+    for weights in (numbers, numbers.tolist(), numbers.float(), numbers.numpy()):
+        close(ClassStatistics(C, P).update(z, y, weights).total, expected.total)
+        close(rs.VonMisesFisher.fit(z, weights).concentration, law.concentration)
+    close(
+        ClassStatistics(C, P).update(z, y, numbers > 0).weight,
+        ClassStatistics(C, P).update(z, y, (numbers > 0).double()).weight,
+    )
+    for bad, got in (
+        (-numbers, "weights >= 0 and finite, got -1 at index 1"),
+        (numbers * math.nan, "weights >= 0 and finite, got nan at index 0"),
+        (numbers + 1j, "weights of real numbers, got torch.complex64"),
+        (numbers[1:], r"weights \[.*20\], one per vector, got shape \(19,\)"),
+    ):
+        with pytest.raises(ValueError, match=got):
+            ClassStatistics(C, P).update(z, y, bad)
+        with pytest.raises(ValueError, match=got):
+            rs.VonMisesFisher.fit(z, bad)
+
+
+def test_one_convention_for_vectors_that_cancel() -> None:
+    """The uniform law around e_1, with gradients that are numbers, also up to rounding."""
+    x = torch.stack([unit(P)] * 2) * torch.tensor([[1.0], [-1 - 3e-16]], dtype=F64)
+    x.requires_grad_()
+    law, state = rs.VonMisesFisher.fit(x), fitted(x.detach(), torch.zeros(2).long(), 1).state()
+    assert torch.equal(law.loc.detach(), state.mu[0]) and torch.equal(law.loc.detach(), axis())
+    assert float(law.concentration.detach()) == float(state.kappa) == 0.0
+    (gradient,) = torch.autograd.grad(law.loc.sum() + law.concentration, x)
+    assert gradient.isfinite().all()
 
 
 def test_scatter_is_the_sum_of_outer_products(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ from torch.nn import functional
 from loss_batches import COUNTS, C, batch
 from programs import run_interpreted
 from resultant._core import memory
-from resultant.classes.statistics import fit_direction
 from resultant.losses import ProCoLoss, step_streamed
 from resultant.losses.bank import START_WEIGHT
+from resultant.vmf.estimators import fit_direction
 
 
 def check(device: str) -> None:

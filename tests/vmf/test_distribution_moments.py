@@ -94,6 +94,32 @@ class TestMoments:
         assert torch.autograd.gradgradcheck(both, kappas)
 
 
+@pytest.mark.parametrize("p", [2, 3, 17, 4096])
+def test_the_end_of_the_range(p: int) -> None:
+    """Peak, entropy and divergence with their slopes to kappa = 1e140, where log I_nu(x) is
+    x - log(2 pi x)/2 to far more digits than a double has; the next number is refused."""
+    ends, a, nu = [1e30, 1e75, 1e110, 1.2e139, 1e140], (p - 1) / 2, p / 2 - 1
+    log_area = math.log(2) + p / 2 * math.log(math.pi) - math.lgamma(p / 2)
+    integral = [math.log(2 * math.pi) / 2 - nu * math.log(2) - math.lgamma(nu + 1)] * len(ends)
+    integral = [c + a * math.log(k) for c, k in zip(integral, ends, strict=True)]  # of 1 - R
+    loc, kappa = axis(p), double(*ends).requires_grad_()
+    d = VonMisesFisher(loc, kappa)
+    for value, expected, slopes in (
+        (d.log_prob(loc), [c - log_area for c in integral], [a / k for k in ends]),
+        (d.entropy(), [log_area - c + a for c in integral], [-a / k for k in ends]),
+        (
+            kl_divergence(d, VonMisesFisher(loc, 0.5 * kappa.detach())),
+            [a * (math.log(2) - 0.5)] * len(ends),
+            [0.5 * a / k for k in ends],
+        ),
+    ):
+        (slope,) = torch.autograd.grad(value.sum(), kappa)
+        torch.testing.assert_close(value.detach(), double(*expected), rtol=2e-14, atol=0)
+        torch.testing.assert_close(slope, double(*slopes), rtol=2e-14, atol=0)
+    with pytest.raises(ValueError, match=r"concentration in \[0, 1e\+140\], got 1.0001e\+140"):
+        VonMisesFisher(loc, 1.0001e140)
+
+
 class TestDivergence:
     @pytest.mark.slow
     @pytest.mark.parametrize("p", [2, 3, 16, 1024])

@@ -14,9 +14,9 @@ from resultant.classes.finite_sample import (
     self_inclusion as expected_inclusion,
     unbiased_square_resultant,
 )
-from resultant.classes.statistics import fit_direction
 from resultant.classifiers.validation import shuffled_ranks
 from resultant.score.exact import vmf_score
+from resultant.vmf.estimators import fit_direction
 
 SIZES = (5, 10, 20, 50, 100)
 

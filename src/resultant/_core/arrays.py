@@ -1,6 +1,7 @@
 """Checks of features and labels, and normalization of rows."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -72,6 +73,31 @@ def require_labels(
     if bad.any():
         i = int(bad.nonzero()[0, 0])
         raise ValueError(f"expected {name} in [0, {number}), got {int(y[bad][0])} at index {i}")
+
+
+Weights = Tensor | Sequence[float]
+
+
+def float64_weights(
+    weights: Weights | None, z: Tensor, validate: Check, *, batches: bool = False
+) -> Tensor:
+    """Return ``weights`` [N] of the vectors z [..., N, p] in float64, by default one: real numbers
+    >= 0 of any dtype or a list; [..., N] if there may be ``batches``."""
+    number = z.shape[-2]
+    if weights is None:
+        return z.new_ones(number, dtype=torch.float64)
+    given = weights if isinstance(weights, Tensor) else torch.as_tensor(weights, device=z.device)
+    if given.is_complex():
+        raise ValueError(f"expected weights of real numbers, got {given.dtype}")
+    if (given.dim() != 1 and not (batches and given.dim())) or given.shape[-1] != number:
+        shape = f"[..., {number}]" if batches else f"[{number}]"
+        raise ValueError(f"expected weights {shape}, one per vector, got {shape_of(given)}")
+    if given.device != z.device:
+        raise ValueError(f"expected weights on {z.device}, got weights on {given.device}")
+    given = given.double()
+    if validation.should_validate(validate, given):
+        validation.require_in_range("weights", given, 0.0, rule=">= 0 and finite")
+    return given
 
 
 def shape_of(a: object) -> str:

@@ -9,8 +9,8 @@ from torch import Tensor
 from resultant.analysis import metrics
 from resultant.analysis.metrics import SIGNIFICANCE, Result, UnansweredError
 from resultant.analysis.space import FrozenSpace
-from resultant.classes.statistics import fit_direction, fit_kappa
 from resultant.vmf.angle import sample_angle
+from resultant.vmf.estimators import fit_direction, fit_kappa
 
 # Bins of the values of the distribution function.
 BINS = 20

@@ -16,11 +16,10 @@ from resultant.classes.finite_sample import unbiased_square_resultant
 from resultant.classes.gain import gain_at
 from resultant.classes.rule import EDITED, Rule
 from resultant.classes.scores import ClassScores, realize
-from resultant.classes.statistics import MAX_KAPPA, fit_kappa
 from resultant.decisions import boundaries, margins
 from resultant.decisions.certificates import certificate
 from resultant.theory.softmax import joint_leading
-from resultant.vmf.estimators import OF_LENGTH
+from resultant.vmf.estimators import OF_LENGTH, fit_kappa
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +76,8 @@ def gain_distribution(space: FrozenSpace) -> GainDistribution:
     kappa = fit_kappa(space.dim, U.clamp_min(0).sqrt(), estimator)
     corrected[several] = gain_at(space.dim, kappa, space.tau)
     low, high = float(g.min()), float(g.max())
+    one = torch.ones((), dtype=torch.float64, device=g.device)
+    largest = fit_kappa(space.dim, one, space.estimator, one)
     return GainDistribution(
         gain=g,
         resultant=state.resultant,
@@ -91,7 +92,7 @@ def gain_distribution(space: FrozenSpace) -> GainDistribution:
         ratio=high / low if low > 0 else None,
         rank_correlation=rank_correlation(g, space.counts),
         groups=space.group_means(g),
-        capped=tuple((state.kappa >= MAX_KAPPA).nonzero().squeeze(1).tolist()),
+        capped=tuple((state.kappa >= largest).nonzero().squeeze(1).tolist()),
         corrected_gain=corrected,
         corrected_spread=_spread(corrected[~corrected.isnan()]),
         corrected_rank_correlation=rank_correlation(corrected, space.counts),

@@ -9,15 +9,21 @@ import torch
 from torch import Tensor
 
 from resultant._core import memory, validation
-from resultant._core.arrays import normalized, require_features, require_labels, shape_of
+from resultant._core.arrays import Weights, normalized, require_features, require_labels, shape_of
 from resultant._core.validation import Check, Number
-from resultant.classes.statistics import ClassState, ClassStatistics, fit_direction, fit_kappa
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.score.exact import vmf_score
 from resultant.score.limits import require_temperature
-from resultant.vmf.estimators import OF_LENGTH, require_estimator, unbiased_square
+from resultant.vmf.estimators import (
+    OF_LENGTH,
+    fit_direction,
+    fit_kappa,
+    require_estimator,
+    unbiased_square,
+)
 
 
-def expected_square_resultant(A: Number, n: Number) -> Tensor:
+def expected_square_resultant(A: Number, n: Number, *, validate_args: Check = None) -> Tensor:
     r"""Compute :math:`\mathbb E[R_n^2] = A^2 + (1-A^2)/n` (eq:finite-resultant-identity).
 
     Args:
@@ -30,11 +36,11 @@ def expected_square_resultant(A: Number, n: Number) -> Tensor:
         >>> expected_square_resultant(0.5, 4)
         tensor(0.4375, dtype=torch.float64)
     """
-    (A, n), dtype = _sample(1, A=A, n=n)
+    (A, n), dtype = _sample(validate_args, 1, A=A, n=n)
     return (A * A + (1 - A) * (1 + A) / n).to(dtype)
 
 
-def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
+def unbiased_square_resultant(R: Number, n: Number, *, validate_args: Check = None) -> Tensor:
     r"""Compute :math:`U = (nR^2-1)/(n-1)`, whose expectation is A^2 (eq:unbiased-resultant-square).
 
     Args:
@@ -47,11 +53,11 @@ def unbiased_square_resultant(R: Number, n: Number) -> Tensor:
         >>> unbiased_square_resultant(0.5, 3)
         tensor(-0.1250, dtype=torch.float64)
     """
-    (R, n), dtype = _sample(2, R=R, n=n)
+    (R, n), dtype = _sample(validate_args, 2, R=R, n=n)
     return unbiased_square(R, n).to(dtype)
 
 
-def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
+def self_inclusion(A: Number, tau: Number, n: Number, *, validate_args: Check = None) -> Tensor:
     r"""Compute :math:`(1-A^2)/(\tau n)`, the expected increase of the leading score of a query that
     is among the n samples of its class mean (eq:self-inclusion).
 
@@ -65,20 +71,22 @@ def self_inclusion(A: Number, tau: Number, n: Number) -> Tensor:
         >>> self_inclusion(0.6, 0.1, 10)
         tensor(0.6400, dtype=torch.float64)
     """
-    (A, n, tau), dtype = _sample(1, A=A, n=n, tau=tau)
-    validation.require_in_range("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
+    (A, n, tau), dtype = _sample(validate_args, 1, A=A, n=n, tau=tau)
+    if validation.should_validate(validate_args, tau):
+        validation.require_in_range("tau", tau, 0.0, rule="> 0 and finite", open_low=True)
     return ((1 - A) * (1 + A) / (tau * n)).to(dtype)
 
 
-def _sample(least: int, **arguments: Number) -> tuple[list[Tensor], torch.dtype]:
+def _sample(validate: Check, least: int, **arguments: Number) -> tuple[list[Tensor], torch.dtype]:
     """Return a mean length, a sample size n and other numbers as tensors, and their dtype."""
     name, length = next(iter(arguments.items()))
     n = arguments["n"]
     if isinstance(n, Tensor) and not n.dtype.is_floating_point:
         arguments["n"] = n.to(length.dtype if isinstance(length, Tensor) else torch.float64)
     values, dtype = validation.tensors(**arguments)
-    validation.require_in_range(name, values[0], 0.0, 1.0, rule="between 0 and 1")
-    validation.require_in_range("n", values[1], least, rule=f">= {least} and finite")
+    if validation.should_validate(validate, *values):
+        validation.require_in_range(name, values[0], 0.0, 1.0, rule="between 0 and 1")
+        validation.require_in_range("n", values[1], least, rule=f">= {least} and finite")
     return values, dtype
 
 
@@ -97,7 +105,7 @@ def leave_one_out_scores(
     tau: Number,
     estimator: str = "mle",
     *,
-    weights: Tensor | None = None,
+    weights: Weights | None = None,
     validate_args: Check = None,
 ) -> LeaveOneOutScores:
     """Score queries against their own class, without and with the query in the class: the mean

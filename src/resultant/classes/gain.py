@@ -116,7 +116,16 @@ def require_targets(tau: Tensor, gains: Gains, rule: Rule, dtype: torch.dtype) -
         ("resultants A > 0 for a class temperature", g * tau, g > 0),
         (f"class temperatures in [{least:g}, {most:g}] in {dtype}", star, comparable(star, dtype)),
     ):
+        good, values = (_worst(a, good) for a in (good, values))
         require_of_classes(f"{need} ({of})", good, lambda c, a=values: f"class {c} ({a[c]:.4g})")
+
+
+def _worst(a: Tensor, good: Tensor) -> Tensor:
+    """Return values [C] where ``good`` [C] fails first, of those that torch.func.vmap batches."""
+    a, good = validation.values_of(a), validation.values_of(good)
+    if a.dim() < 2 or good.dim() < 2:
+        return a
+    return a.flatten(0, -2)[good.flatten(0, -2).all(-1).int().argmin()]
 
 
 def require_of_classes(rule: str, good: Tensor, named: Callable[[int], str]) -> None:

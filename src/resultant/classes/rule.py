@@ -19,7 +19,7 @@ TEMPERED = ("temperature", "preserve")
 class Rule:
     r"""A way to score classes, independent of the classes.
 
-    Rules are hashable and compare by value. `realize` checks tau and offset.
+    Rules are hashable and compare by value. `realize` checks the values of tensors.
 
     Args:
         tau: Temperature :math:`\tau_0` > 0, a number or one per class [C].
@@ -44,6 +44,11 @@ class Rule:
         if self.realization not in REALIZATIONS:
             rule = f"expected realization to be one of {REALIZATIONS}"
             raise ValueError(f"{rule}, got {self.realization!r}")
+        if not isinstance(self.tau, Tensor) and not finite_number("tau", self.tau) > 0:
+            raise ValueError(f"expected tau > 0 and finite, got {self.tau!r}")
+        if not (self.offset is None or isinstance(self.offset, Tensor)):
+            got = type(self.offset).__name__
+            raise ValueError(f"expected offset to be a tensor [C] or None, got {got}")
         object.__setattr__(self, "beta", require_target(self.beta, self.family))
 
     def __eq__(self, other: object) -> bool:

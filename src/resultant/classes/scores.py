@@ -165,7 +165,7 @@ def realize(
     """Apply a rule to fitted classes.
 
     Args:
-        state, rule, dtype: Classes, rule, and dtype that the scores compute in.
+        state, rule, dtype: Classes, rule, and float32 or float64 for the scores.
 
     Returns:
         The scores as functions of the cosines.
@@ -177,6 +177,7 @@ def realize(
         >>> realize(state, Rule(0.1, "angular")).slope
         tensor([ 2.2064, -0.0364, -2.1700], dtype=torch.float64)
     """
+    _require_dtype(dtype)
     offset = _offset(rule.offset, state, validate_args)
     tau, gains = _temperature_and_gains(state, rule, dtype, validate_args)
     kappa = state.kappa.double().to(dtype)
@@ -200,7 +201,7 @@ def target_temperature(
     positive :math:`A_c` and :math:`g_c^\star`, where scores can be compared (see `class_scores`).
 
     Args:
-        state, tau, beta, family, dtype: As in `class_scores`, and dtype of the scores.
+        state, tau, beta, family, dtype: As in `class_scores`, and float32 or float64 of the scores.
 
     Returns:
         Temperatures [C]; NaN for a class without one where values are not checked.
@@ -213,7 +214,9 @@ def target_temperature(
         tensor([0.0587, 0.1007, 0.1407])
     """
     rule = Rule(tau, "temperature", beta, family)
-    dtype = COMPUTE_DTYPE[state.kappa.dtype if dtype is None else dtype]
+    if dtype is None:
+        dtype = COMPUTE_DTYPE[state.kappa.dtype]
+    _require_dtype(dtype)
     tau, gains = _temperature_and_gains(state, rule, dtype, validate_args)
     assert gains is not None
     return class_temperature(tau, gains.g, gains.target, dtype).to(state.kappa.dtype)
@@ -276,6 +279,11 @@ def class_scores(
     for part, rows in zip(scores.split(height), z.split(height), strict=True):
         part.copy_(scores_of(rows))
     return scores
+
+
+def _require_dtype(dtype: torch.dtype) -> None:
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"expected dtype to be torch.float32 or torch.float64, got {dtype}")
 
 
 def chunk_rows(chunk: int | None, number: int, dtype: torch.dtype) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import InitVar, dataclass
 from pathlib import Path
@@ -11,20 +10,28 @@ import torch
 from torch import Tensor
 
 from resultant._core import distributed, validation
-from resultant._core.arrays import normalized, require_features, require_labels, unit_vector
+from resultant._core.arrays import (
+    Weights,
+    float64_weights,
+    normalized,
+    require_features,
+    require_labels,
+    unit_vector,
+)
 from resultant._core.memory import feature_slices
 from resultant._core.tensor_files import load_tensors, write_tensors
 from resultant._core.validation import Check
 from resultant.score.limits import LARGEST_KAPPA
-from resultant.vmf.estimators import concentration_at, mean_resultant, require_estimator
+from resultant.vmf.estimators import (
+    ROUNDING,
+    fit_direction,
+    fit_kappa,
+    fit_length,
+    mean_resultant,
+    require_estimator,
+)
 
 Device = torch.device | str
-
-# The cap of the authors' code, in place of the infinite concentration of equal samples.
-MAX_KAPPA = 1e5
-
-# A mean of float64 unit vectors of at most this length is rounding and has no direction.
-ZERO_LENGTH = 64 * torch.finfo(torch.float64).eps
 
 FORMAT = "resultant.ClassStatistics 1"
 
@@ -86,7 +93,20 @@ class ClassState:
         return mean_resultant(self.dim, self.kappa, validate_args=False)
 
     def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> ClassState:
-        """Copy the state to a device, mu and kappa to a floating dtype; count keeps its dtype."""
+        """Copy the state to a device, mu and kappa to a floating dtype; count keeps its dtype. A
+        kappa beyond the range of the dtype, 65504 in float16, is a ValueError."""
+        if dtype not in (None, self.kappa.dtype):
+            if dtype not in validation.COMPUTE_DTYPE:
+                raise ValueError(f"expected a floating dtype, got {dtype}")
+            if validation.should_validate(True, self.kappa):
+                validation.require_in_range(
+                    "kappa",
+                    self.kappa,
+                    0.0,
+                    torch.finfo(dtype).max,
+                    rule=f"<= {torch.finfo(dtype).max:g} in {dtype}",
+                    remedy="scores in half precision are computed in float32: keep the state so",
+                )
         mu, kappa = (a.to(device=device, dtype=dtype) for a in (self.mu, self.kappa))
         return ClassState(mu, kappa, self.count.to(device=device), validate_args=False)
 
@@ -98,7 +118,10 @@ class ClassStatistics:
     unit vectors and, on request, ``scatter`` [p, p] of weighted outer products of all samples, to
     which a `Metric` is fitted. Statistics of any split of a sample merge to those of the whole. A
     class without sample or weight, or whose samples cancel (R below 64 float64 roundings), has
-    R = 0, mu = e_1 and kappa = 0. Kappa is at most 1e5, the cap of the authors' code.
+    R = 0, mu = e_1 and kappa = 0. A class of one sample, or of equal ones, has no finite maximum of
+    the likelihood: its kappa is that of 1 - R = 64 float64 roundings, the smallest that a sum of
+    unit vectors can tell from zero, about 3.5e13 (p - 1); under ``proco`` it is 1e5, the cap of the
+    authors' code. Its gain is 1/tau in either case.
 
     Args:
         num_classes, dim: Number of classes C >= 1 and dimension p >= 2.
@@ -155,10 +178,10 @@ class ClassStatistics:
 
     @torch.no_grad()
     def update(
-        self, z: Tensor, y: Tensor, weights: Tensor | None = None, *, validate_args: Check = None
+        self, z: Tensor, y: Tensor, weights: Weights | None = None, *, validate_args: Check = None
     ) -> ClassStatistics:
-        """Add unit vectors z [N, p] with labels y [N] and ``weights`` [N] >= 0, by default 1, and
-        return these statistics. Vectors are normalized in float64."""
+        """Add unit vectors z [N, p] with labels y [N] and ``weights`` [N] >= 0 of any real dtype or
+        a list, by default 1, and return these statistics. Vectors are normalized in float64."""
         return self.add(z, y, self._require(z, y, weights, validate_args))
 
     @torch.no_grad()
@@ -176,18 +199,11 @@ class ClassStatistics:
                 self.scatter.addmm_(x.T, weighted)
         return self
 
-    def _require(self, z: Tensor, y: Tensor, weights: Tensor | None, validate: Check) -> Tensor:
+    def _require(self, z: Tensor, y: Tensor, weights: Weights | None, validate: Check) -> Tensor:
         """Return weights in float64, by default one; raise unless the samples fit."""
         require_features(z, self.dim, self.device, validate)
         require_labels(y, len(z), self.num_classes, self.device, validate)
-        weights = z.new_ones(len(z)) if weights is None else weights
-        validation.tensors(weights=weights)
-        if weights.shape != z.shape[:1] or weights.device != self.device:
-            got = f"{tuple(weights.shape)} on {weights.device}"
-            raise ValueError(f"expected weights [{len(z)}] on {self.device}, got {got}")
-        if validation.should_validate(validate, weights):
-            validation.require_in_range("weights", weights, 0.0, rule=">= 0 and finite")
-        return weights.double()
+        return float64_weights(weights, z, validate)
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
         """Add the samples of other statistics of the same shape, and return these statistics."""
@@ -267,7 +283,7 @@ class ClassStatistics:
         y: Tensor,
         estimator: str = "mle",
         *,
-        weights: Tensor | None = None,
+        weights: Weights | None = None,
         validate_args: Check = None,
     ) -> tuple[Tensor, Tensor]:
         """Fit each query's own class without the query (sec:self-inclusion): directions [N, p] and
@@ -280,7 +296,9 @@ class ClassStatistics:
             mu[rows], kappa[rows] = self.left_out(normalized(z[rows]), y[rows], w[rows], estimator)
         return mu, kappa
 
-    def require_queries(self, z: Tensor, y: Tensor, weights: Tensor | None, check: Check) -> Tensor:
+    def require_queries(
+        self, z: Tensor, y: Tensor, weights: Weights | None, check: Check
+    ) -> Tensor:
         """Return the weights of queries; raise unless the queries can be among the samples."""
         weights = self._require(z, y, weights, check)
         if validation.should_validate(check, z, y):
@@ -300,27 +318,5 @@ class ClassStatistics:
 
 def _emptied(count: Tensor, weight: Tensor, total: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
     """Set the sums of classes that a subtraction left empty to zero, without its rounding."""
-    empty = (count <= 0) | (weight <= ZERO_LENGTH * before)
+    empty = (count <= 0) | (weight <= ROUNDING * before)
     return weight.masked_fill(empty, 0.0), total.masked_fill(empty.unsqueeze(-1), 0.0)
-
-
-def fit_length(length: Tensor, weight: Tensor) -> Tensor:
-    """Compute the mean lengths R [...] from the lengths [...] of sums and from weights [...]."""
-    R = length / torch.where(weight > 0, weight, 1.0)
-    # NaN stays NaN. The mean of rounded unit vectors may be longer than one.
-    return R.masked_fill((R <= ZERO_LENGTH) | (weight <= 0), 0.0).clamp_max(1)
-
-
-def fit_direction(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute mu [..., p] and R [...] from sums and weights, as `ClassStatistics` defines them."""
-    length = torch.linalg.vector_norm(total, dim=-1)
-    R = fit_length(length, weight)
-    mu = total / length.masked_fill(R == 0, math.inf).unsqueeze(-1)
-    mu[..., 0].masked_fill_(R == 0, 1.0)
-    return mu, R
-
-
-def fit_kappa(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Tensor:
-    """Fit the concentration to R, the mean length of n vectors, at most `MAX_KAPPA`."""
-    # Written out: torch.compile may turn the constant into a symbol, and then traces twice.
-    return concentration_at(p, R, estimator, n).clamp_max(1e5)

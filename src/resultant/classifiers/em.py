@@ -19,9 +19,15 @@ from resultant._core.arrays import directions
 from resultant._core.validation import integer
 from resultant.classes.gain import angular_gain
 from resultant.classes.scores import cosines
-from resultant.classes.statistics import MAX_KAPPA, ClassState, fit_direction
+from resultant.classes.statistics import ClassState
 from resultant.classifiers.inputs import AUTO, Rows, is_auto
-from resultant.vmf.estimators import OF_SAMPLE, concentration_at, corrected_length, log_normalizer
+from resultant.vmf.estimators import (
+    OF_SAMPLE,
+    concentration_at,
+    corrected_length,
+    fit_direction,
+    log_normalizer,
+)
 
 # The most rows that seeds are chosen from, but some for each seed.
 SEED_ROWS = 1 << 14
@@ -96,7 +102,7 @@ class EM:
     estimator: str = "mle"
     max_iter: int = 200  # the most passes over the rows
     tol: float = 1e-4  # change of the objective per row at which a mixture has converged
-    max_kappa: float = MAX_KAPPA  # in place of the infinite concentration of equal rows
+    max_kappa: float = 1e5  # in place of the infinite concentration of equal rows
 
     def expect(self, rows: WeightedRows, mixture: Mixture) -> Sums:
         """Sum the rows over the components."""

@@ -16,7 +16,6 @@ from torch import Tensor
 from resultant._core.arrays import directions
 from resultant._core.device import require_device
 from resultant._core.validation import finite_number, integer
-from resultant.classes.statistics import MAX_KAPPA
 from resultant.classifiers import inputs
 from resultant.classifiers.em import EM, Fit, Mixture, Sums, WeightedRows, seed_directions
 from resultant.vmf.distribution import VonMisesFisher
@@ -201,7 +200,7 @@ class VMFMixture(DensityMixin, BaseEstimator):
         if reset and len(rows) < K:
             raise ValueError(f"expected n_samples >= n_components, got N = {len(rows)} for {K}")
         weight = torch.from_numpy(inputs.sample_weights(sample_weight, len(rows))).to(rows.device)
-        cap = max(MAX_KAPPA, 100 * rows.shape[1]) if self.max_kappa is None else self.max_kappa
+        cap = max(1e5, 100 * rows.shape[1]) if self.max_kappa is None else self.max_kappa
         cap, tol = finite_number("max_kappa", cap), finite_number("tol", self.tol)
         if cap <= 0:
             raise ValueError(f"expected max_kappa > 0, got {cap:g}")

@@ -20,10 +20,10 @@ from resultant._core.arrays import directions
 from resultant.classes.gain import class_gains
 from resultant.classes.metric import Metric
 from resultant.classes.scores import ScoreTerms, cosines, score_terms
-from resultant.classes.statistics import ZERO_LENGTH, ClassState, ClassStatistics
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.em import Components, fit_components
 from resultant.classifiers.inputs import Sample, as_numpy
-from resultant.vmf.estimators import mean_resultant
+from resultant.vmf.estimators import ROUNDING, mean_resultant
 
 # Folds of a search by default.
 FOLDS = 5
@@ -268,14 +268,14 @@ def left_out_fold(
     before, index = statistics.weight[y], y[:, None]
     weight = before - w
     # As in the statistics: the remainder of an empty class is rounding.
-    weight = torch.where(weight > ZERO_LENGTH * before, weight, 0.0)
+    weight = torch.where(weight > ROUNDING * before, weight, 0.0)
     every, own = x @ state.mu.T, (x * mu).sum(-1, keepdim=True)
     if metric is not None and plain is not None:
         u = metric.rotate(z) * metric.scale
         means = plain.total[y] / torch.where(before > 0, before, 1.0)[:, None]
         e = u - metric.rotate(means) * metric.scale
         square, along = e.square().sum(-1, keepdim=True), (x * e).sum(-1, keepdim=True)
-        share, f = (w / weight.clamp_min(ZERO_LENGTH))[:, None], torch.zeros_like(square)
+        share, f = (w / weight.clamp_min(ROUNDING))[:, None], torch.zeros_like(square)
         if metric.basis is not None and float(variance := metric.variance.mean()) > 0:
             part = (before / statistics.weight.sum())[:, None]
             removed = (1 - metric.shrinkage) * share * part / variance
@@ -286,7 +286,7 @@ def left_out_fold(
         move = move / u.square().sum(-1, keepdim=True).sqrt().clamp_min(1e-12)
 
         def cosine(dot: Tensor, of_class: Tensor, resultant: Tensor) -> Tensor:
-            a = move / resultant.clamp_min(ZERO_LENGTH) * (resultant > ZERO_LENGTH)
+            a = move / resultant.clamp_min(ROUNDING) * (resultant > ROUNDING)
             of_row, of_class_e = along + move * square, of_class + a * square
             inner = dot + a * along + move * of_class + move * a * square + f * of_row * of_class_e
             row = 1 + 2 * move * along + move.square() * square + f * of_row.square()

@@ -149,11 +149,12 @@ def select_pairs(
     if not isinstance(groups, Tensor) or groups.shape != (C,):
         raise ValueError(f"expected groups [{C}], one per class, got {shape_of(groups)}")
     per_type = validation.integer("per_type", per_type, 1)
+    seed = validation.integer("seed", seed, -(2**63), most=2**64 - 1)
     groups = groups.cpu()
     validation.require_in_range("groups", groups.double(), HEAD, TAIL, rule="in {0, 1, 2}")
     mu = normalized(state.mu)
     members = [(groups == g).nonzero().squeeze(-1).tolist() for g in (HEAD, MEDIUM, TAIL)]
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(seed)
     chosen: list[tuple[int, int, int, bool]] = []
     for kind, (x, y) in enumerate(combinations_with_replacement((HEAD, MEDIUM, TAIL), 2)):
         near = _closest(mu, members[x], members[y], per_type)
@@ -190,7 +191,9 @@ def _others(
         return [pair for pair in whole if pair not in near]
     drawn: list[Pair] = []
     while len(drawn) < number:
-        i, j = (int(torch.randint(size, (1,), generator=generator)) for size in (m, n))
+        i, j = (
+            int(torch.randint(size, (1,), generator=generator, device="cpu")) for size in (m, n)
+        )
         if same:
             i, j = min(i, j), max(i, j)
         pair = first[i], second[j]

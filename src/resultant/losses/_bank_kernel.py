@@ -8,8 +8,8 @@ import triton.language as tl
 from torch import Tensor
 
 from resultant._core.device import device_of
-from resultant.classes.statistics import ZERO_LENGTH
 from resultant.losses.late_errors import FIRST_CLASS
+from resultant.vmf.estimators import ROUNDING
 
 # Entries of a row that one program holds at most, and entries per warp.
 BLOCK, WARP = 2048, 256
@@ -76,7 +76,7 @@ def _launch_means(sums: Tensor, mu: Tensor, R: Tensor, scale: float) -> None:
         block, warps = _row_block(p)
         with device_of(sums):
             _mean_rows[(rows,)](
-                *(sums.contiguous(), mu, R, p, block, ZERO_LENGTH, scale), num_warps=warps
+                *(sums.contiguous(), mu, R, p, block, ROUNDING, scale), num_warps=warps
             )
 
 

@@ -18,12 +18,12 @@ from resultant._core import validation
 from resultant._core.device import kernel_module
 from resultant._core.distributed import Group
 from resultant._core.validation import COMPUTE_DTYPE
-from resultant.classes.statistics import ClassState, ClassStatistics, fit_direction, fit_kappa
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.losses.batch import by_view, require_batch, require_unit
 from resultant.losses.late_errors import LateErrors
 from resultant.losses.module import WideModule
 from resultant.losses.ranks import Batch, Ranks
-from resultant.vmf.estimators import OF_LENGTH, require_estimator
+from resultant.vmf.estimators import OF_LENGTH, fit_direction, fit_kappa, require_estimator
 
 START_LENGTH, START_WEIGHT = 0.9, 1e-30
 # Classes whose random starts are drawn at a time, from a generator of their own.
@@ -51,7 +51,8 @@ class ProCoBank(WideModule):
 
     Args:
         num_classes, dim: Number of classes C and dimension p of the unit vectors.
-        estimator: ``proco``, ``mle`` or ``banerjee`` of `concentration`; kappa is at most 1e5.
+        estimator: ``proco``, ``mle`` or ``banerjee`` of `concentration`; the kappa of one sample is
+            finite, as in `ClassStatistics`.
         leave_out: Take each query out of its own class before it is scored.
         seed: Seed >= 0 of the random starts, which are the same on all devices and ranks.
         shard_classes: Hold a share of the classes, ``classes``, in each process (`ProCoLoss`).
@@ -252,7 +253,7 @@ class ProCoBank(WideModule):
         return self.ranks.join(a.movedim(-1, 0), sizes).movedim(0, -1)
 
     def kappa(self, R: Tensor) -> Tensor:
-        """Return the concentrations fitted to mean lengths, at most 1e5."""
+        """Return the concentrations fitted to mean lengths."""
         return fit_kappa(self.dim, R, self.estimator)
 
     def snapshot(self, dtype: torch.dtype = torch.float32) -> Snapshot:

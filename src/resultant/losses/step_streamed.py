@@ -16,11 +16,11 @@ from resultant._core.device import kernel_module
 from resultant._core.modes import untraced
 from resultant.classes.gain import Gains
 from resultant.classes.scores import ScoreTerms
-from resultant.classes.statistics import fit_length
 from resultant.losses.bank import ProCoBank, mean
 from resultant.losses.batch import compute_dtype, no_autocast
 from resultant.losses.contrastive import ContrastiveLoss
 from resultant.losses.ranks import Batch, Ranks
+from resultant.vmf.estimators import fit_length
 
 
 def should_stream(bank: ProCoBank, z: Tensor) -> bool:

@@ -142,6 +142,5 @@ def evaluate(
     if validation.should_validate(validate, *values):
         rule = ">= 0 and finite" if high == math.inf else f"between 0 and {high:g}"
         for name, a in zip(named, values, strict=True):
-            # Slightly below zero is accepted: a finite difference can be taken at x = 0.
-            validation.require_in_range(name, a, -1e-4, high, rule=rule)
+            validation.require_in_range(name, a, 0.0, high, rule=rule)
     return as_dtype(function(nu, *values), dtype)

@@ -17,12 +17,12 @@ from torch.distributions import Distribution, Transform, constraints, kl
 from torch.distributions.constraint_registry import biject_to, transform_to
 
 from resultant._core import validation
-from resultant._core.arrays import shape_of, unit_vector
+from resultant._core.arrays import Weights, float64_weights, shape_of, unit_vector
 from resultant._core.modes import distributions_validate
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number, as_dtype
 from resultant.special import ratio
 from resultant.vmf.angle import angle
-from resultant.vmf.estimators import log_area
+from resultant.vmf.estimators import fit_direction, log_area
 
 
 def _by_default(validate_args: Check) -> Check:
@@ -30,8 +30,8 @@ def _by_default(validate_args: Check) -> Check:
     return False if validate_args is None and not distributions_validate() else validate_args
 
 
-# The square of a concentration must be finite in float64.
-LARGEST_CONCENTRATION = 1e150
+# Beyond it 1 - R, by which entropy and densities are computed, is that of 1.3e140.
+LARGEST_CONCENTRATION = 1e140
 
 
 class VonMisesFisher(Distribution):
@@ -42,7 +42,7 @@ class VonMisesFisher(Distribution):
 
     Args:
         loc: Mean directions [..., p], unit vectors, p >= 2.
-        concentration: Concentrations [...] in [0, 1e150]; batch shapes broadcast.
+        concentration: Concentrations [...] in [0, 1e140]; batch shapes broadcast.
         validate_args: Check the values; by default on the CPU only, and not if
             ``Distribution.set_default_validate_args(False)`` was called.
 
@@ -93,15 +93,16 @@ class VonMisesFisher(Distribution):
 
     @staticmethod
     def fit(
-        x: Tensor, weights: Tensor | None = None, *, validate_args: bool | None = None
+        x: Tensor, weights: Weights | None = None, *, validate_args: bool | None = None
     ) -> VonMisesFisher:
         """Fit the maximum-likelihood vMF distribution.
 
-        Vectors that sum to zero are fitted by the uniform law (loc e_1, concentration 0).
+        Vectors that cancel, up to 64 roundings of float64, are fitted by the uniform law (loc e_1,
+        concentration 0), as in `ClassStatistics`.
 
         Args:
             x: Unit vectors [..., n, p]; not all equal, else the concentration is unbounded.
-            weights: Weights [..., n] >= 0; by default all one.
+            weights: Weights [..., n] >= 0 of any real dtype, or a list; by default all one.
 
         Returns:
             The distribution of batch shape [...].
@@ -109,32 +110,28 @@ class VonMisesFisher(Distribution):
         validation.tensors(x=x)
         if x.dim() < 2 or x.shape[-2] == 0 or x.shape[-1] < 2:
             raise ValueError(f"expected x [..., n, p], n >= 1 and p >= 2, got {tuple(x.shape)}")
-        weights = (x.new_ones(x.shape[-2]) if weights is None else weights).double()
-        if weights.dim() == 0 or weights.shape[-1] != x.shape[-2]:
-            rule = f"expected weights [..., {x.shape[-2]}], one per vector"
-            raise ValueError(f"{rule}, got {tuple(weights.shape)}")
-        total = weights.sum(-1)
-        x64 = x.double()
+        check = _by_default(validate_args)
+        if validation.should_validate(check, x):
+            unit_vector.require("x", x)
+        weights = float64_weights(weights, x, check, batches=True)
+        total, x64 = weights.sum(-1), x.double()
         length = x64.square().sum(-1).sqrt()
+        loc, R = fit_direction(((weights / length).unsqueeze(-2) @ x64).squeeze(-2), total)
         share = weights / total.unsqueeze(-1)
-        mean = ((share / length).unsqueeze(-2) @ x64).squeeze(-2)
-        R = mean.square().sum(-1).sqrt()
-        first = torch.eye(1, x.shape[-1], dtype=R.dtype, device=R.device)[0]
-        loc = torch.where(R.unsqueeze(-1) > 0, mean / R.unsqueeze(-1), first)
         # 1 - R is the mean of |x/|x| - loc|^2/2: from R it would lose the digits of a large
         # concentration.
         chord = (x64 - loc.unsqueeze(-2)).square().sum(-1) - (length - 1).square()
         gap = (share * chord / (2 * length)).sum(-1)
-        if validation.should_validate(_by_default(validate_args), x, weights):
-            unit_vector.require("x", x)
-            validation.require_in_range("weights", weights, 0.0, rule=">= 0 and finite")
+        if validation.should_validate(check, x, weights):
             rule, name = "> 0 and finite", "the total weight"
             validation.require_in_range(name, total, 0.0, rule=rule, open_low=True)
             rounding = max(torch.finfo(x.dtype).eps, 256 * torch.finfo(R.dtype).eps) ** 2 / 8
             rule = "< 1 (equal vectors have an unbounded maximum-likelihood concentration)"
             is_one, name = (gap < rounding).double(), "the mean resultant length"
             validation.require_in_range(name, is_one, 0.0, 0.5, rule=rule)
-        kappa = ratio.complement_inverse(int(x.shape[-1]) / 2 - 1, gap.clamp(0, 1))
+        kappa = ratio.complement_inverse(
+            int(x.shape[-1]) / 2 - 1, gap.clamp(0, 1).masked_fill(R == 0, 1)
+        )
         return VonMisesFisher(loc.to(x.dtype), kappa.to(x.dtype), validate_args)
 
     @property

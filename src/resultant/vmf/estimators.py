@@ -15,6 +15,10 @@ OF_LENGTH = ("mle", "proco", "banerjee")
 OF_SAMPLE = ("corrected", "loo")
 ESTIMATORS = (*OF_LENGTH, *OF_SAMPLE)
 
+# The rounding of a mean of float64 unit vectors: it has no direction if it is not longer, and is
+# that of equal vectors if 1 - R is not larger.
+ROUNDING = 64 * torch.finfo(torch.float64).eps
+
 
 def log_normalizer(p: int, kappa: Number, *, validate_args: bool | None = None) -> Tensor:
     r"""The logarithm of the normaliser :math:`Z_p(\kappa)` of a vMF distribution.
@@ -141,3 +145,34 @@ def unbiased_square(R: Tensor, n: Tensor) -> Tensor:
 def log_area(p: int) -> float:
     """The logarithm of the area of the unit sphere in dimension p."""
     return math.log(2) + p / 2 * math.log(math.pi) - math.lgamma(p / 2)
+
+
+def fit_length(length: Tensor, weight: Tensor) -> Tensor:
+    """Compute the mean lengths R [...] from the lengths [...] of sums and from weights [...]."""
+    R = length / torch.where(weight > 0, weight, 1.0)
+    # NaN stays NaN. The mean of rounded unit vectors may be longer than one.
+    return R.masked_fill((R <= ROUNDING) | (weight <= 0), 0.0).clamp_max(1)
+
+
+def fit_direction(total: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute mu [..., p] and R [...] from float64 sums and weights of unit vectors; sums that
+    cancel up to `ROUNDING`, and no weight, have R = 0 and mu = e_1, without a gradient."""
+    length = torch.linalg.vector_norm(total, dim=-1)
+    R = fit_length(length, weight)
+    mu = total / length.masked_fill(R == 0, math.inf).unsqueeze(-1)
+    mu[..., 0].masked_fill_(R == 0, 1.0)
+    return mu, R
+
+
+def fit_kappa(p: int, R: Tensor, estimator: str, n: Tensor | None = None) -> Tensor:
+    """Fit the concentration to R, the mean length of n vectors; it is finite also at R = 1."""
+    # Numbers are written out: torch.compile may turn a constant into a symbol, and trace twice.
+    if estimator == "proco":
+        return concentration_at(p, R, estimator).clamp_max(1e5)
+    if estimator in OF_SAMPLE:
+        assert n is not None
+        R = corrected_length(R, n, estimator)
+    R = R.clamp_max(1 - 64 * torch.finfo(R.dtype).eps)
+    return concentration_at(p, R, "banerjee" if estimator == "banerjee" else "mle").clamp_max(
+        2.0**60
+    )
