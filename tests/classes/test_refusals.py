@@ -55,7 +55,10 @@ FLAT = classes(torch.tensor([0.0] * 7 + [5.0], dtype=torch.float64))
         (lambda: rs.ClassState(MU, KAPPA, -COUNT), "count >= 0 and finite, got -1 at index 0"),
         (lambda: EMPTY.update(changed(X, 3, math.nan), Y), r"\|z\| - 1 .* got nan at index 3"),
         (lambda: EMPTY.update(X, changed(Y, 7, 5)), r"y in \[0, 5\), got 5 at index 7"),
-        (lambda: EMPTY.update(X, Y, torch.ones(3)), r"weights \[20\], one per vector, got shape \(3,\)"),
+        (
+            lambda: EMPTY.update(X, Y, torch.ones(3)),
+            r"weights .20., one per vector, got shape \(3,\)",
+        ),
         (lambda: EMPTY.leave_one_out(X, Y), "one of class 0, which has no sample, at index 0"),
         (lambda: EMPTY.without(SUMS), r"a part of these, got \d+ samples of 0 in class 0"),
         (lambda: rs.ClassStatistics(0, P), "num_classes to be an integer >= 1, got 0"),
