@@ -233,7 +233,7 @@ def test_no_test_image_was_trained_on(tmp_path: Path, capsys: Shown) -> None:
     images = open_network_images(load_network("out/native-seed0/native-seed0.safetensors"), data)
     for split, source in (("train", images.train), ("test", images.test)):
         assert source is not None
-        assert store[f"{split}/identities"].tolist() == source.index.tolist()
+        assert store[f"{split}/identities"].tolist() == source.identities.tolist()
     assert not trained & set(images.test.contents.tolist() if images.test else ())
     assert len(images.train) + len(store["test/labels"]) == 36
     kept = trained & set(images.train.contents.tolist())

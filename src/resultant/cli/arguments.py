@@ -8,10 +8,11 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
@@ -192,6 +193,60 @@ class ImageOptions:
             self.require_given()
         splits = open_network_images(network, changes=changes, **self.source(), workers=workers)
         return shown(splits, network.config.dataset, log)
+
+    def open_pictures(self, workers: int | None, log: Console) -> ImageSplits:
+        """Open images without labels; print their number and the images left out."""
+        from resultant.images.opening import open_pictures
+        from resultant.images.source import ImageSplits, without_broken
+
+        if self.data is None:
+            raise ValueError("expected --data, a folder, a list or Parquet of images, got nothing")
+        pictures = ImageSplits(open_pictures(self.data, self.images, self.image_column))
+        if self.skip_broken:
+            pictures = without_broken(pictures, workers)
+        if names := pictures.skipped:
+            log.print(f"skipped {len(names):,}: {listed(names, 5)}", soft_wrap=True)
+        log.print(counted(len(pictures.train), "image", "images"))
+        return pictures
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """A timm network."""
+
+    model: Annotated[Optional[str], shown_default("NAME", "none")] = None
+    """A timm network, such as resnet50, hf_hub:timm/NAME, or local-dir:FOLDER."""
+    pretrained: bool = False
+    """Take the pretrained weights of timm for --model."""
+    weights: OptionalPath = None
+    """File of weights for --model: safetensors, or a .pth of tensors alone."""
+    size: Annotated[Optional[int], shown_default("INT", "as the network expects")] = None
+    """Height and width of the images for --model."""
+
+    def open(
+        self, path: Path | None, log: Console, changes: Mapping[str, Any] = MappingProxyType({})
+    ) -> LoadedNetwork:
+        """Load the network of a file, or else build that of --model with changed settings."""
+        from resultant.training.checkpoints import load_network
+        from resultant.training.config import TrainConfig
+        from resultant.training.extract import timm_network
+        from resultant.training.network_files import find_network
+
+        if (path is None) == (self.model is None):
+            got = "neither" if path is None else "both"
+            raise ValueError(f"expected the file of a network or --model NAME, got {got}")
+        if path is not None:
+            for name in ("pretrained", "weights", "size"):
+                if getattr(self, name):
+                    raise ValueError(f"expected --{name} only with --model, got it with {path}")
+            return load_network(find_network(path) or path)
+        weights = None if self.weights is None else str(self.weights)
+        config = TrainConfig(dataset="images", architecture=str(self.model), **changes)
+        options: Any = {"pretrained": self.pretrained, "size": self.size or 0}
+        network = timm_network(config, weights=weights, **options)
+        if not self.pretrained and weights is None:
+            log.print(f"{self.model} has random weights; --pretrained and --weights load others")
+        return network
 
 
 def shown(splits: ImageSplits, dataset: str, log: Console) -> ImageSplits:

@@ -10,7 +10,6 @@ import tyro
 
 from resultant.cli import arguments
 from resultant.cli.arguments import find_device, shown_default
-from resultant.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,14 +35,8 @@ class Extract:
         Annotated[Optional[Path], tyro.conf.arg(metavar="[NETWORK]", help_behavior_hint="")]
     ] = None
     """RUN.safetensors of a training, or the output of import-proco."""
-    model: Annotated[Optional[str], shown_default("NAME", "none")] = None
-    """A timm network instead, such as resnet50 or vit_small_patch16_224."""
-    pretrained: bool = False
-    """Take the pretrained weights of timm for --model."""
-    weights: arguments.OptionalPath = None
-    """File of weights for --model: safetensors, or a .pth of tensors alone."""
-    size: Annotated[Optional[int], shown_default("INT", "as the network expects")] = None
-    """Height and width of the images for --model."""
+    network: arguments.NetworkOptions = field(default_factory=arguments.NetworkOptions)
+    """A timm network."""
     image_set: arguments.ImageOptions = field(default_factory=arguments.ImageOptions)
     """The images."""
     long_tail: Annotated[Optional[float], shown_default("FLOAT", "as in training")] = None
@@ -52,8 +45,12 @@ class Extract:
     """Seed that selects the images of the long-tailed subset."""
     split: Annotated[Optional[Literal["val", "test"]], shown_default("{val,test}", "all")] = None
     """The one held-out split to store."""
+    labels: bool = True
+    """Read labels; --no-labels takes every image below a folder, a list of paths, or Parquet."""
     dtype: Literal["float16", "float32"] = "float16"
     """Type of the stored features."""
+    precision: Literal["float32", "bf16"] = "float32"
+    """Precision of the network; bf16 is several times faster on a GPU."""
     device: arguments.Device = "auto"
     """auto, cpu, mps, cuda or cuda:N."""
     workers: arguments.Workers = None
@@ -78,6 +75,7 @@ def extract(options: Extract) -> None:
             data,
             options.out,
             dtype=options.dtype,
+            precision=options.precision,
             device=device,
             workers=options.workers,
             progress=lambda done, total: progress.tick(done / total),
@@ -96,30 +94,13 @@ def extract(options: Extract) -> None:
 def _open(options: Extract, log: Console) -> tuple[LoadedNetwork, ImageSplits]:
     """Open the network and its images; all options are checked before any image is read."""
     from resultant._core.tensor_files import require_name
-    from resultant.training import extract as extraction
-    from resultant.training.checkpoints import load_network
-    from resultant.training.network_files import find_network
 
     require_name(options.out)
     values = {"long_tail": options.long_tail, "subset_seed": options.subset_seed}
     changes: dict[str, Any] = {name: v for name, v in values.items() if v is not None}
-    if options.path is None and options.model is not None:
-        arguments.require_output_file(options.out, options.out.parent)
-        weights = None if options.weights is None else str(options.weights)
-        config = TrainConfig(dataset="images", architecture=options.model, **changes)
-        # The network first: a wrong name or file is found before the images are.
-        network = extraction.timm_network(
-            config, pretrained=options.pretrained, weights=weights, size=options.size or 0
-        )
-        if not options.pretrained and weights is None:
-            log.print(f"{options.model} has random weights; --pretrained and --weights load others")
+    # The network first: a wrong name or file is found before the images are.
+    network = options.network.open(options.path, log, changes)
+    arguments.require_output_file(options.out, options.path or options.out.parent)
+    if options.labels:
         return network, options.image_set.open_for(network, changes, options.workers, log)
-    if options.path is None or options.model is not None:
-        got = "neither" if options.path is None else "both"
-        raise ValueError(f"expected the file of a network or --model NAME, got {got}")
-    for name in ("pretrained", "weights", "size"):
-        if getattr(options, name):
-            raise ValueError(f"expected --{name} only with --model, got it with {options.path}")
-    network = load_network(find_network(options.path) or options.path)
-    arguments.require_output_file(options.out, options.path)
-    return network, options.image_set.open_for(network, changes, options.workers, log)
+    return network, options.image_set.open_pictures(options.workers, log)

@@ -6,7 +6,7 @@ import pickle
 import struct
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from resultant.features.rows import AnyArray, FileRows, NonNumericArray, TensorR
 
 # The format that `write_store` notes in the metadata; files of other programs have none, pt or np.
 FORMAT = "resultant.FeatureStore 1"
+# The entry of the metadata with the names of arrays of text, see `text_tensor`.
+TEXTS = "texts"
 
 # Levels of nested dictionaries in a .pt file.
 DEPTH = 4
@@ -123,7 +125,31 @@ def read_safetensors(path: Path) -> tuple[Arrays, dict[str, Any]]:
         metadata = parse_json(header.get("metadata", "{}"))
         if not isinstance(metadata, dict):
             raise ValueError(f"metadata of {type(metadata).__name__}, not a JSON object")
-        return {name: _tensor(file.get_tensor(name)) for name in file.keys()}, metadata  # noqa: SIM118
+        texts = metadata.get(TEXTS, ()) if header.get("format") == FORMAT else ()
+        arrays: Arrays = {}
+        for name in file.keys():  # noqa: SIM118
+            tensor = file.get_tensor(name)
+            arrays[name] = _text(tensor, path) if name in texts else _tensor(tensor)
+        return arrays, {name: value for name, value in metadata.items() if name != TEXTS}
+
+
+def text_tensor(texts: Sequence[str]) -> Tensor:
+    """Return texts as rows of UTF-8, uint8 [N, length of the longest], which zeros fill up."""
+    array = np.array([text.encode() for text in texts], dtype=np.bytes_)
+    # An array of empty texts has rows of one byte.
+    return torch.from_numpy(array.view(np.uint8).reshape(len(array), -1).copy())
+
+
+def _text(tensor: Tensor, path: Path) -> AnyArray:
+    """Return the texts of `text_tensor`."""
+    if tensor.dtype != torch.uint8 or tensor.dim() != 2 or not tensor.shape[1]:
+        raise ValueError(f"texts as {tensor.dtype} {list(tensor.shape)}, not uint8 [N, length]")
+
+    def read() -> tuple[list[str], Tensor]:
+        array = tensor.numpy()
+        return _distinct(array.view(f"S{array.shape[1]}").reshape(-1), path)
+
+    return NonNumericArray((len(tensor),), "strings", read)
 
 
 def read_torch(path: Path) -> Arrays:

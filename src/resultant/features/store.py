@@ -15,7 +15,7 @@ from resultant._core import memory
 from resultant._core.tensor_files import require_name, write_tensors
 from resultant._core.text import printable
 from resultant.features import rows as rules
-from resultant.features.arrays import FORMAT
+from resultant.features.arrays import FORMAT, TEXTS, text_tensor
 from resultant.features.declared import total_memory
 from resultant.features.naming import Location, Names, split_part, what_of
 from resultant.features.origins import Origin
@@ -187,6 +187,7 @@ def write_store(
     path: Location,
     arrays: Mapping[str, Tensor | np.ndarray],
     metadata: Mapping[str, Any] | None = None,
+    texts: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Write a .safetensors store, completely or not at all.
 
@@ -194,6 +195,7 @@ def write_store(
         path: A file name that ends in .safetensors.
         arrays: The arrays by name; layout and values are checked first.
         metadata: Values that JSON can represent; ``num_classes`` bounds the labels.
+        texts: A text per row, such as the file of an image, as ``train/file``.
 
     Raises:
         ValueError: The arrays or the metadata are not valid.
@@ -223,4 +225,7 @@ def write_store(
         memories = {a.untyped_storage().data_ptr() for a in whole.values()}
         # safetensors refuses tensors that share memory.
         whole[name] = array.clone() if array.untyped_storage().data_ptr() in memories else array
+    for name, words in (texts or {}).items():
+        whole[name] = text_tensor(words)
+        metadata = {**metadata, TEXTS: [*metadata.get(TEXTS, ()), name]}
     write_tensors(path, whole, {"format": FORMAT, "metadata": json.dumps(metadata)})

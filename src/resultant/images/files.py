@@ -16,7 +16,7 @@ from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
 from resultant.features.rows import reading
 from resultant.images.decode import SUFFIXES, ImageError
-from resultant.images.source import Images, LabelledImages, in_threads
+from resultant.images.source import Images, LabelledImages, hashed, in_threads
 
 # Digits of a number that fits in 64 bits.
 DIGITS = 18
@@ -52,6 +52,13 @@ class FileImages(Images):
         line = "" if self.lines is None else f" ({self.origin}:{self.lines[index]})"
         return f"{self.paths[index]}{line}"
 
+    def identity(self, index: int) -> int:
+        """Return a hash of the path below the folder."""
+        return hashed(self.key(index).encode())
+
+    def place(self, index: int) -> tuple[str, int]:
+        return self.paths[index], 0
+
     def key(self, index: int) -> str:
         """Return the path below the folder, the same on every system."""
         path = os.path.relpath(self.paths[index], self.root)
@@ -69,7 +76,7 @@ def read_folder(root: Path) -> LabelledImages:
     skipped = [f"{os.path.join(root, name)}, in no class folder" for name in loose]
     for name in classes:
         files = sorted(walk(os.path.join(root, name)))
-        images = [file for file in files if is_image(os.path.basename(file))]
+        images = [file for file in files if is_image(file)]
         others = sorted(set(files).difference(images))
         skipped += [f"{file}, of a kind that is not read" for file in others]
         paths += images
@@ -102,21 +109,16 @@ def walk(root: str) -> Iterator[str]:
 
 
 def is_image(name: str) -> bool:
-    """Return True for the name of an image file that is not hidden."""
-    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
+    """Return True for the name or path of an image file that is not hidden."""
+    return name.lower().endswith(SUFFIXES) and not os.path.basename(name).startswith(".")
 
 
 def read_list(
     path: Path, root: Path, *, skip: bool = False, outside: bool = False
 ) -> tuple[LabelledImages, list[str]]:
     """Read a list of images with paths below ``root``; return them, and a line per missing file."""
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = "no such file" if isinstance(error, FileNotFoundError) else one_line(error)
-        raise ValueError(f"expected the list {path}, got {why}") from None
     rows = []
-    for number, name, label in _lines(text, path):
+    for number, name, label in _lines(_text(path), path):
         if not outside and (os.path.isabs(name) or ".." in Path(name).parts):
             rule = f"expected images below {root} at {path}:{number}"
             raise ValueError(f"{rule}, got {name[:200]}; --allow-outside reads such files")
@@ -136,6 +138,33 @@ def read_list(
     values = np.array(labels, dtype=np.int64 if numeric else object)
     images = FileImages(files, str(root), str(path), np.array(numbers))
     return LabelledImages(images, values), [f"{name}, no such file" for name in lacking]
+
+
+def read_paths(path: Path, root: Path) -> FileImages:
+    """Read the images of a list below ``root``: a path per line, or a list with labels."""
+    text = _text(path)
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1)]
+    rows = [(number, line) for number, line in lines if line]
+    if not all(is_image(line) for _, line in rows):
+        rows = [(number, name) for number, name, _ in _lines(text, path)]
+    if not rows:
+        raise ValueError(f"expected paths of images in {path}, got none")
+    for number, name in rows:
+        if os.path.isabs(name) or ".." in Path(name).parts:
+            got = f"{name[:200]}; --images names the folder"
+            raise ValueError(f"expected images below {root} at {path}:{number}, got {got}")
+    numbers, names = zip(*rows, strict=True)
+    files = [os.path.join(root, name) for name in names]
+    return FileImages(files, str(root), str(path), np.array(numbers))
+
+
+def _text(path: Path) -> str:
+    """Read the text of a list."""
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "no such file" if isinstance(error, FileNotFoundError) else one_line(error)
+        raise ValueError(f"expected the list {path}, got {why}") from None
 
 
 def _lines(text: str, path: Path) -> Iterator[tuple[int, str, str]]:

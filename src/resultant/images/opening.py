@@ -15,10 +15,25 @@ from resultant._core.files import read_bytes
 from resultant._core.text import listed, one_line
 from resultant.features.naming import Location, is_shown, split_of
 from resultant.images.decode import SUFFIXES
-from resultant.images.files import is_image, read_folder, read_list, subfolders, walk
+from resultant.images.files import (
+    FileImages,
+    is_image,
+    read_folder,
+    read_list,
+    read_paths,
+    subfolders,
+    walk,
+)
 from resultant.images.held_out import divide
 from resultant.images.parquet import has_column, read_parquet
-from resultant.images.source import ImageSplits, LabelledImages, coded, without_broken
+from resultant.images.source import (
+    ImageSource,
+    ImageSplits,
+    LabelledImages,
+    coded,
+    without_broken,
+    without_labels,
+)
 
 SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -117,6 +132,32 @@ def _read_data(data: Path, image_column: str, label_column: str) -> dict[str, La
     if files and (not any(images) or any(has_column(p, image_column) for p in files)):
         return _read_files(files, data, image_column, label_column)
     return {name: read_folder(path) for name, path in split_folders(data).items()}
+
+
+def open_pictures(
+    data: Location, images: Location | None = None, image_column: str = "image"
+) -> ImageSource:
+    """Open images without labels: all below a folder, one file, a list of paths, or Parquet.
+
+    Args:
+        data: The folder, the file or a pattern of Parquet files.
+        images: Folder that the paths of a list are relative to; by default that of the list.
+        image_column: Parquet column of the images.
+
+    Raises:
+        ValueError: If there are no images.
+    """
+    path = Path(data)
+    if path.is_file() and is_image(path.name):
+        return without_labels(FileImages([str(path)], str(path.parent)))
+    if path.is_file() and path.suffix.lower() != ".parquet":
+        return without_labels(read_paths(path, Path(images or path.parent)))
+    if path.is_dir() and (files := sorted(file for file in walk(str(path)) if is_image(file))):
+        return without_labels(FileImages(files, str(path)))
+    tables = path.glob("**/*.parquet") if path.is_dir() else map(Path, glob.glob(str(path)))
+    if tables := sorted(tables):
+        return without_labels(read_parquet(tables, image_column, None).images)
+    raise ValueError(f"expected images in {data}, got none")
 
 
 def split_folders(data: Path) -> dict[str, Path]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.types as t
 
 from resultant._core.text import one_line
@@ -41,9 +42,12 @@ class ParquetImages(Images):
 
     def name(self, index: int) -> str:
         """Return the file and the row in the file, counted from 0."""
+        return "{} row {}".format(*self.place(index))
+
+    def place(self, index: int) -> tuple[str, int]:
         file = int(self.groups[self._group(index), 0])
         first = int(self.starts[np.searchsorted(self.groups[:, 0], file)])
-        return f"{self.files[file]} row {index - first}"
+        return self.files[file], index - first
 
     def _group(self, index: int) -> int:
         return int(np.searchsorted(self.starts, index, side="right")) - 1
@@ -71,18 +75,22 @@ def has_column(path: Path, column: str) -> bool:
 
 
 def read_parquet(
-    paths: Sequence[Path], image_column: str = "image", label_column: str = "label"
+    paths: Sequence[Path], image_column: str = "image", label_column: str | None = "label"
 ) -> LabelledImages:
-    """Open Parquet files as one split, with the images in the order of the files."""
+    """Open Parquet files as one split, with the images in the order of the files; without a column
+    of labels, all are 0."""
     columns, groups, sizes, labels, names = [], [], [], [], ()
     for number, path in enumerate(paths):
         with reading(path, "Parquet"), open_parquet(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
             columns.append(_image_path(schema, path, image_column, label_column))
-            column = file.read([label_column]).column(label_column)
+            column = label_column and file.read([label_column]).column(label_column)
         for group in range(metadata.num_row_groups):
             groups.append((number, group))
             sizes.append(metadata.row_group(group).num_rows)
+        if label_column is None:
+            labels.append(np.zeros(metadata.num_rows, dtype=np.int64))
+            continue
         labels.append(_labels(column, path, label_column))
         names = names or tuple(dataset_class_names(schema, label_column))
     if len({a.dtype.kind for a in labels}) > 1:
@@ -96,13 +104,14 @@ def read_parquet(
     return LabelledImages(images, np.concatenate(labels), names)
 
 
-def _image_path(schema: Any, path: Path, image_column: str, label_column: str) -> str:
+def _image_path(schema: Any, path: Path, image_column: str, label_column: str | None) -> str:
     """Check the columns, and return the path of the column of encoded images."""
     for column in (image_column, label_column):
-        if column not in schema.names:
+        if column is not None and column not in schema.names:
             got = ", ".join(map(one_line, schema.names))
             raise FileError(f"expected a column {column!r} in {path}, got {got}")
-    image, label = (schema.field(column).type for column in (image_column, label_column))
+    image = schema.field(image_column).type
+    label = pa.int64() if label_column is None else schema.field(label_column).type
     inside = t.is_struct(image) and image.get_field_index("bytes") >= 0
     content = image.field("bytes").type if inside else image
     number = label.value_type if t.is_dictionary(label) else label

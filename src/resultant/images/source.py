@@ -44,6 +44,14 @@ class Images:
         """Return the place of an image in its dataset, wherever the dataset lies."""
         return str(self.contents[index])
 
+    def identity(self, index: int) -> int:
+        """Return a number by which the rows of two feature files are paired."""
+        return index
+
+    def place(self, index: int) -> tuple[str, int]:
+        """Return the file of an image, and its row in the file from 0."""
+        return self.name(index), 0
+
     @cached_property
     def contents(self) -> np.ndarray:
         """Hashes [N] int64 of the encoded images, or of their pixels; every image is read once."""
@@ -66,8 +74,8 @@ class Images:
 
 
 def hashed(data: bytes) -> int:
-    """Return a hash of bytes as a signed number of 64 bits, the same on every machine."""
-    return int.from_bytes(hashlib.sha256(data).digest()[:8], "little", signed=True)
+    """Return a hash of bytes as a number of 63 bits, the same on every machine."""
+    return int.from_bytes(hashlib.sha256(data).digest()[:8], "little") >> 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +110,15 @@ class ImageSource:
     def key(self, i: int) -> str:
         """Return the place of an image in its dataset, such as its path below the folder."""
         return self.images.key(int(self.index[i]))
+
+    @property
+    def identities(self) -> np.ndarray:
+        """Numbers [N] int64 by which the rows of feature files are paired."""
+        return np.array([self.images.identity(i) for i in self.index.tolist()], dtype=np.int64)
+
+    def places(self) -> list[tuple[str, int]]:
+        """Return the file of each image, and its row in the file."""
+        return [self.images.place(i) for i in self.index.tolist()]
 
     @property
     def contents(self) -> np.ndarray:
@@ -283,6 +300,11 @@ def coded(
         source = ImageSource(split.images, labels, classes)
         splits[name] = source.select(labels >= 0) if unknown else source
     return splits, skipped
+
+
+def without_labels(images: Images) -> ImageSource:
+    """Return images without labels as a source of one class without a name."""
+    return ImageSource(images, np.zeros(len(images), dtype=np.int64), ("",))
 
 
 def require_different(names: Sequence[str]) -> None:

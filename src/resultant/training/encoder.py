@@ -1,6 +1,7 @@
 """Image encoders of timm with a projector and a cosine classifier, and their weights from a file:
 safetensors, or a .pth that holds only tensors."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,20 +36,22 @@ class Outputs(NamedTuple):
 
 def model_settings(architecture: str) -> EvaluationView:
     """Return the images that a timm model expects, by its own configuration."""
-    configuration = _known(architecture).get_pretrained_cfg(architecture)
     resolve = vision_module("timm.data").resolve_data_config
-    settings = resolve(pretrained_cfg=configuration.to_dict())
+    settings = resolve(pretrained_cfg=configuration_of(architecture))
     names = ("crop_pct", "crop_mode", "interpolation", "mean", "std")
-    return EvaluationView(settings["input_size"][-1], *(settings[name] for name in names))
+    values = (settings[name] for name in names)
+    own = (tuple(value) if isinstance(value, list) else value for value in values)
+    return EvaluationView(settings["input_size"][-1], *own)
 
 
 def timm_encoder(
     architecture: str, *, pretrained: bool = False, weights: str | None = None, size: int = 0
 ) -> nn.Module:
     """Build a timm encoder, images [N, 3, S, S] to features [N, d]; size 0 is the model's own."""
-    timm = _known(architecture)
-    configuration, options = timm.get_pretrained_cfg(architecture), {"num_classes": 0}
-    if configuration.fixed_input_size and size not in (0, configuration.input_size[-1]):
+    timm, configuration = vision_module("timm"), configuration_of(architecture)
+    options: dict[str, Any] = {"num_classes": 0}
+    expected = configuration.get("input_size", (3, size, size))[-1]
+    if configuration.get("fixed_input_size") and size not in (0, expected):
         # Transformers have a position per patch; timm resizes pretrained positions.
         options["img_size"] = size
     try:
@@ -61,16 +64,29 @@ def timm_encoder(
         remedy = "without a network, --weights takes a file"
         raise ValueError(f"{rule}, got: {one_line(error)[:200]}; {remedy}") from None
     if weights is not None:
-        load_encoder(encoder, weights, architecture, configuration.classifier or "")
+        load_encoder(encoder, weights, architecture, configuration.get("classifier") or "")
     return encoder
 
 
-def _known(architecture: str) -> Any:
-    timm = vision_module("timm")
+@cache
+def configuration_of(architecture: str) -> dict[str, Any]:
+    """Return the configuration of the pretrained weights of a network by its name in timm, of the
+    Hugging Face hub (``hf_hub:timm/...``) or of a folder (``local-dir:...``)."""
+    timm, hub = vision_module("timm"), vision_module("timm.models._hub")
+    source, _, name = architecture.partition(":")
+    readers = {"hf-hub": hub.load_model_config_from_hf}
+    readers |= {"local-dir": hub.load_model_config_from_path}
+    if read := readers.get(source.lower().replace("_", "-")):
+        try:
+            return read(name)[0]
+        except Exception as error:
+            # The hub, the web and the disk each have their own errors.
+            rule = f"expected the network {name} of {source}"
+            raise ValueError(f"{rule}, got: {one_line(error)[:200]}") from None
     if not timm.is_model(architecture) or timm.get_pretrained_cfg(architecture) is None:
-        rule = "expected an architecture of timm, such as resnet50"
+        rule = "expected an architecture of timm, such as resnet50, or hf_hub:NAME"
         raise ValueError(f"{rule}, got {architecture!r}")
-    return timm
+    return timm.get_pretrained_cfg(architecture).to_dict()
 
 
 class CosineClassifier(nn.Module):

@@ -1,7 +1,8 @@
 """Features of networks as a `FeatureStore`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,14 +14,16 @@ from resultant._core.files import require_writable_file
 from resultant._core.tensor_files import require_name
 from resultant._core.text import one_line
 from resultant.features.rows import TensorRows, require_vectors
+from resultant.features.selection import WORDS
 from resultant.features.store import write_store
 from resultant.images.evaluation import source_views
 from resultant.images.held_out import without_trained
 from resultant.images.opening import open_images
-from resultant.images.source import ImageSplits
+from resultant.images.source import ImageSource, ImageSplits
+from resultant.images.store import OnImages
 from resultant.training.checkpoints import LoadedNetwork, load_network
 from resultant.training.config import TrainConfig
-from resultant.training.encoder import EncoderNetwork, model_settings
+from resultant.training.encoder import EncoderNetwork, Outputs, model_settings
 from resultant.training.evaluation import network_outputs
 from resultant.training.image_sets import resolved, with_long_tail
 from resultant.training.network_files import Location
@@ -28,6 +31,7 @@ from resultant.training.plugins import network_kind
 from resultant.training.probe import accuracies
 
 FEATURES = ("encoder", "projection")
+Precision = Literal["float32", "bf16"]
 
 
 def open_network_images(
@@ -101,37 +105,73 @@ def require_images(loaded: LoadedNetwork, data: ImageSplits) -> None:
             raise ValueError(f"expected the class {one_line(own)!r} of the network, got {got}")
 
 
+def network_outputs_of(
+    loaded: LoadedNetwork,
+    source: ImageSource,
+    device: torch.device,
+    *,
+    precision: Precision = "float32",
+    workers: int | None = None,
+    progress: OnImages | None = None,
+) -> Iterator[Outputs]:
+    """Yield the outputs of a network on images, batch by batch in their order.
+
+    Args:
+        loaded: The network, on the device.
+        source: The images.
+        device: The device.
+        precision: ``float32`` without TF32, or ``bf16``: autocast to bfloat16, faster on a GPU.
+        workers: Threads that decode images; by default one per core.
+        progress: Called with the finished images and their number.
+    """
+    rows, done = torch.arange(len(source)), 0
+    batches = source_views(source, loaded.view, loaded.config.channels, device, workers, rows)
+    autocast = None
+    if precision == "bf16":
+        autocast = partial(torch.autocast, device.type, torch.bfloat16)
+    for chunk in network_outputs(loaded.network, batches, device, autocast):
+        yield chunk
+        done += len(chunk.encoder)
+        if progress is not None:
+            progress(done, len(source))
+
+
 def extract(
     loaded: LoadedNetwork,
     data: ImageSplits,
     out: Location,
     *,
     dtype: Literal["float16", "float32"] = "float16",
+    precision: Precision = "float32",
     device: torch.device | str = "cpu",
     workers: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: OnImages | None = None,
 ) -> None:
-    """Write the encoder and projection features of training and held-out images, in float32.
+    """Write the encoder and projection features of training and held-out images.
 
-    ``identities`` are positions in the dataset. The metadata has the ``config`` of the network, and
-    as ``classifier`` the accuracies of its own classifier.
+    Each row has the ``file`` of its image. The metadata has the ``config`` of the network, and as
+    ``classifier`` the accuracies of its own classifier. Images of `without_labels` have no labels.
     """
-    out, device, config = Path(out), torch.device(device), loaded.config
+    out, device = Path(out), torch.device(device)
     require_name(out)
     require_writable_file(out)
     if dtype not in ("float16", "float32"):
         raise ValueError(f"expected dtype to be float16 or float32, got {dtype!r}")
-    require_images(loaded, data)
+    labelled = data.class_names != ("",)
+    if labelled:
+        require_images(loaded, data)
     splits = {"train": data.train, **data.held_out_splits}
     total, done, arrays = sum(map(len, splits.values())), 0, {}
     predictions: list[Tensor] = []
-    network = loaded.network.to(device)
+    loaded.network.to(device)
     for name, source in splits.items():
-        arrays[f"{name}/labels"] = torch.from_numpy(source.labels)
-        arrays[f"{name}/identities"] = torch.from_numpy(source.index.copy())
-        rows, top = torch.arange(len(source)), 0
-        batches = source_views(source, loaded.view, config.channels, device, workers, rows)
-        for chunk in network_outputs(network, batches, device):
+        if labelled:
+            arrays[f"{name}/labels"] = torch.from_numpy(source.labels)
+        arrays[f"{name}/identities"] = torch.from_numpy(source.identities)
+        top = 0
+        for chunk in network_outputs_of(
+            loaded, source, device, precision=precision, workers=workers
+        ):
             for feature in FEATURES:
                 x = getattr(chunk, feature).to("cpu", getattr(torch, dtype))
                 # An encoder of timm has no projection.
@@ -143,25 +183,42 @@ def extract(
             if progress is not None:
                 progress(done + top, total)
         done += top
-    about = {
-        "num_classes": data.num_classes,
-        "class_names": list(data.class_names),
-        "dataset": config.dataset,
+    about = facts_of(loaded, data, splits) | {"dtype": dtype, "precision": precision}
+    if predictions and labelled:
+        labels = torch.from_numpy(splits[data.held_out].labels)
+        about["classifier"] = accuracies(torch.cat(predictions), labels, data.counts)
+    texts = {f"{name}/file": file_names(source) for name, source in splits.items()}
+    write_store(out, arrays, about, texts)
+
+
+def file_names(source: ImageSource) -> list[str]:
+    """Return the file of each image, and its row in a file of several."""
+    places = source.places()
+    several = any(row for _, row in places)
+    return [f"{file} row {row}" if several else file for file, row in places]
+
+
+def facts_of(
+    loaded: LoadedNetwork, data: ImageSplits, splits: Mapping[str, ImageSource]
+) -> dict[str, Any]:
+    """Return the facts of a network and of images that their features keep."""
+    about: dict[str, Any] = {
+        "dataset": loaded.config.dataset,
         "held_out": data.held_out,
-        "config": asdict(config),
+        "config": asdict(loaded.config),
         "run": None if loaded.run is None else asdict(loaded.run),
         **{key: loaded.about[key] for key in ("proco", "epoch") if key in loaded.about},
         "imbalance": None,
-        "dtype": dtype,
         **data.about,
     }
+    if data.class_names != ("",):
+        about |= {"num_classes": data.num_classes, "class_names": list(data.class_names)}
+        # A classifier of these features predicts names.
+        about["labels"] = WORDS
     if loaded.trained is not None:
         seen = {name: np.isin(source.contents, loaded.trained) for name, source in splits.items()}
         about["trained_on"] = {name: int(mask.sum()) for name, mask in seen.items()}
-    if predictions:
-        labels = torch.from_numpy(splits[data.held_out].labels)
-        about["classifier"] = accuracies(torch.cat(predictions), labels, data.counts)
-    write_store(out, arrays, about)
+    return about
 
 
 def keep_rows(arrays: dict[str, Tensor], name: str, x: Tensor, top: int, total: int) -> None:
