@@ -15,9 +15,9 @@ from resultant.cli import arguments
 from resultant.cli.progress import PlainConsole
 from resultant.training.config import RESULTS
 from resultant_reproduction.cells.cells import say
-from resultant_reproduction.pages.write import page_name
 from resultant_reproduction.recipes.records import Record, of_record, read_folder
 from resultant_reproduction.runs import items as catalog
+from resultant_reproduction.runs.items import page_name
 from resultant_reproduction.runs.plans import PLANS
 from resultant_reproduction.runs.records import (
     Records,
@@ -110,6 +110,8 @@ def _names(what: Sequence[str]) -> list[str]:
     if tuple(what) == ("all",):
         return list(entries)
     known = {word: n for n, e in entries.items() for word in (n, e.label, page_name(e.label))}
+    # "table-1" is "table-01".
+    known |= {word.replace("-0", "-"): n for word, n in known.items()}
     for name in what:
         if name != "claims" and name not in known:
             rule = "expected list, all, claims, run PLAN, or names that reproduce list shows"

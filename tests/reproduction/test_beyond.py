@@ -28,8 +28,7 @@ from resultant_reproduction.cells.text import p_text
 from resultant_reproduction.frozen.calibration import over_queries
 from resultant_reproduction.frozen.decisions import Policy, decide
 from resultant_reproduction.pages.beyond import answer, contrasts, estimate, kept, listed, rows
-from resultant_reproduction.pages.write import page_name
-from resultant_reproduction.runs.items import catalog
+from resultant_reproduction.runs.items import catalog, page_name
 from resultant_reproduction.runs.plans import PLANS, controlled, stand_in
 from resultant_reproduction.runs.records import packaged_json, probe_path
 from resultant_reproduction.studies.headline import SETTINGS, TITLES

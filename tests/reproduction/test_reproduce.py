@@ -60,11 +60,18 @@ def test_all_writes_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_one_and_list(tmp_path: Path, capsys: Shown) -> None:
     where = ["--results", str(tmp_path), "--out", str(tmp_path / "out")]
     sentence = "reproduce run PLAN trains the runs of a plan without complete records"
-    parts = ("not run yet", "needs data we may not ship", "resultant import-proco", "plans")
+    parts = (
+        "Table 1",
+        "table-01",
+        "not run yet",
+        "needs data we may not ship",
+        "resultant import-proco",
+        "plans",
+    )
     for what, expected in (
         (["list"], (*parts, "0 of 72", sentence)),
         (["run", "official", "--dry-run"], ("cifar100-if100: 0 of 3 records, 1 job, 3 runs",)),
-        (["tab:angular-training"], ("87.10 ± 0.06",)),
+        (["table-1"], ("87.10 ± 0.06",)),
     ):
         assert cli.main(["reproduce", *what, *where]) == 0
         shown = capsys.readouterr().out
@@ -116,6 +123,7 @@ def test_list_does_not_load_torch(tmp_path: Path) -> None:
     [
         ("table-99", "or names that reproduce list shows, got 'table-99'; table-"),
         ("run", "expected run and one plan (main, joint"),
+        ("run main --data nowhere", "main has them all. To train it anew, name a new folder: "),
         ("table-01 --records none.jsonl", "records or of probes, got nothing at none.jsonl"),
         ("baseline --seeds 3", "expected --seeds after run and a plan, got baseline"),
         ("--dry-run --minutes 3", "expected --minutes, --dry-run after run and a plan, got"),

@@ -14,9 +14,11 @@ from scipy.stats import binom, norm, t, ttest_1samp, ttest_ind
 from resultant_reproduction.cells.cells import load
 from resultant_reproduction.cells.statistics import (
     VERDICTS,
+    Estimate,
     Judgement,
     Value,
     contrast,
+    heterogeneity,
     holm,
     judge_check,
     judge_effect,
@@ -29,7 +31,15 @@ from resultant_reproduction.cells.statistics import (
 )
 from resultant_reproduction.frozen.calibration import over_queries
 from resultant_reproduction.frozen.paired import paired_gain
-from resultant_reproduction.pages.claims import HEADINGS, MIXED, Claim, printed, tally, together
+from resultant_reproduction.pages.claims import (
+    HEADINGS,
+    MIXED,
+    Claim,
+    margin,
+    printed,
+    tally,
+    together,
+)
 
 CONFIRMED, OTHER_SIZE, INCONCLUSIVE, NOT_REPRODUCED, NEEDS_DATA = VERDICTS
 A, B = [1.0, 2.0, 4.0, 3.5], [0.5, 0.25, 1.5]
@@ -252,10 +262,45 @@ def test_the_verdict_of_a_row_follows_from_its_claims(verdicts: list[str], row: 
     assert together([*claims, variant]) == row and "not reproduced" not in tally([variant])
 
 
-def test_an_interval_on_both_sides_of_the_threshold_confirms_nothing() -> None:
-    entry = {"kind": "number", "printed": 32.2, "threshold": 10.0}
-    for values, uninformative in (((-40.0, 110.0), True), ((32.0, 32.5), False)):
-        own = Claim(entry, judge_number([(1.0, Value.over(values))], 32.2, 10.0), "", "", "")
-        assert own.judgement.verdict == CONFIRMED and own.uninformative is uninformative
-        assert ("uninformative" in own.verdict) is uninformative
-        assert together([own]) == (INCONCLUSIVE if uninformative else CONFIRMED)
+@pytest.mark.parametrize(
+    ("entry", "room"),
+    [
+        ({"printed": 32.0}, 8.0),
+        ({"printed": [31.0, 33.0]}, 8.0),
+        ({"printed": 98.0, "end": 100.0}, 0.5),
+        ({"printed": 0.02, "side": "within", "threshold": 0.17}, 0.17),
+        ({"printed": 5.0, "log": True}, math.log(1.25)),
+        ({}, math.inf),
+    ],
+)
+def test_an_interval_beyond_the_margin_confirms_nothing(entry: dict[str, Any], room: float) -> None:
+    assert margin(entry) == pytest.approx(room)
+    if room == math.inf:
+        return
+    number, (low, _) = 4.0, contrast([(1.0, Value.over([-1.0, 1.0]))])[1:3]
+    assert low is not None
+    for share, verdict in ((0.99, CONFIRMED), (1.01, INCONCLUSIVE)):
+        spread = room * share / -low
+        terms = [(1.0, Value.over([number - spread, number + spread]))]
+        assert judge_number(terms, number, 1.0, "above", margin(entry)).verdict == verdict
+
+
+def test_settings_that_differ_are_said_to() -> None:
+    """Cochran's Q against its definition, and its level by simulation under one effect."""
+    effects = [contrast([(1.0, Value.over(own))]) for own in (A, B, [0.0, 0.1, -0.1])]
+    found = heterogeneity(effects)
+    assert found is not None and found.freedom == 2
+    weights = [1 / own.error**2 for own in effects if own.error]
+    mean = sum(w * own.mean for w, own in zip(weights, effects, strict=True)) / sum(weights)
+    q = sum(w * (own.mean - mean) ** 2 for w, own in zip(weights, effects, strict=True))
+    assert found.q == pytest.approx(q) and found.p == pytest.approx(math.exp(-q / 2))
+    assert found.weighted.mean == pytest.approx(mean)
+    assert found.sampled.mean == pytest.approx(fmean(own.mean for own in effects))
+    random, rejected = Random(0), 0
+    for _ in range(400):
+        own = [Estimate(random.gauss(1.0, s), n=3, error=s) for s in (0.5, 1.0, 2.0, 1.0)]
+        judged = heterogeneity(own)
+        assert judged is not None
+        rejected += judged.p < 0.05
+    assert binom.cdf(rejected, 400, 0.05) > 1e-4 and binom.sf(rejected - 1, 400, 0.05) > 1e-4
+    assert heterogeneity(effects[:1]) is None

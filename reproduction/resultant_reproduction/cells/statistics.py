@@ -93,6 +93,15 @@ class Estimate(NamedTuple):
         room = 1e-12 * max(abs(self.low), abs(self.high), abs(number))
         return self.low - room <= number <= self.high + room
 
+    def within(self, margin: float) -> bool | None:
+        """Test for equivalence to zero: whether the 90 % interval lies within the margin (two
+        one-sided tests); None without an interval."""
+        from scipy.stats import t
+
+        if self.error is None or not self.freedom:
+            return None
+        return abs(self.mean) + float(t.isf(LEVEL, self.freedom)) * self.error <= margin
+
     def interval(self, digits: int = 2, sign: bool = True) -> str:
         """Format the ends in brackets, with the sign of a zero, or a dash."""
         if self.low is None or self.high is None:
@@ -209,10 +218,15 @@ def judge_effect(terms: Terms, printed: Terms) -> Judgement:
 
 
 def judge_number(
-    terms: Terms, printed: float | None, threshold: float | None = None, side: str = "above"
+    terms: Terms,
+    printed: float | None,
+    threshold: float | None = None,
+    side: str = "above",
+    margin: float = math.inf,
 ) -> Judgement:
-    """Judge a number without a sign, from our arms, empty without runs: by its printed value, or by
-    the side of the threshold on which the interval lies, "above", "below" or "within" its size."""
+    """Judge a number without a sign, from our arms, empty without runs: by its printed value, which
+    an interval that leaves the margin around it cannot confirm, or by the side of the threshold on
+    which the interval lies, "above", "below" or "within" its size."""
     if not terms:
         return Judgement(NEEDS_DATA, printed=printed)
     ours, apart = contrast(terms), None
@@ -234,13 +248,47 @@ def judge_number(
         if len(ends) == 2:
             return Judgement(INCONCLUSIVE, ours)
         return Judgement(CONFIRMED if True in ends else NOT_REPRODUCED, ours)
+    if ours.contains(printed):
+        reach = max(printed - ours.low, ours.high - printed)
+        near = reach <= margin + 1e-12 * abs(printed)
+        return Judgement(CONFIRMED if near else INCONCLUSIVE, ours, apart, printed)
     verdict = OTHER_SIZE if on_side(ours.mean) else NOT_REPRODUCED
-    return Judgement(CONFIRMED if ours.contains(printed) else verdict, ours, apart, printed)
+    return Judgement(verdict, ours, apart, printed)
 
 
 def judge_check(passed: bool | None) -> Judgement:
     """Judge a mathematical identity; None where the check leaves it open."""
     return Judgement({None: INCONCLUSIVE, True: CONFIRMED, False: NOT_REPRODUCED}[passed])
+
+
+class Heterogeneity(NamedTuple):
+    """Whether the effects of several settings are one: Cochran's ``q`` with its degrees of freedom
+    and p value, the mean weighted by inverse variances (normal interval), and the mean of settings
+    that are taken as a sample of settings (Student's interval)."""
+
+    q: float
+    freedom: int
+    p: float
+    weighted: Estimate
+    sampled: Estimate
+
+
+def heterogeneity(effects: Sequence[Estimate]) -> Heterogeneity | None:
+    """Compare the effects of independent settings; None unless two or more have an error."""
+    from scipy.stats import chi2, norm
+
+    if len(effects) < 2 or not all(own.error for own in effects):
+        return None
+    weights = [own.error**-2 for own in effects if own.error]
+    error, n = math.fsum(weights) ** -0.5, sum(own.n for own in effects)
+    mean = error**2 * math.fsum(w * own.mean for w, own in zip(weights, effects, strict=True))
+    q = math.fsum(w * (own.mean - mean) ** 2 for w, own in zip(weights, effects, strict=True))
+    reach, p = float(norm.isf(LEVEL / 2)) * error, 2 * float(norm.sf(abs(mean) / error))
+    weighted = Estimate(mean, mean - reach, mean + reach, n, True, p, error, math.inf)
+    sampled = contrast([(1.0, Value.over([own.mean for own in effects]))])._replace(n=n)
+    return Heterogeneity(
+        q, len(effects) - 1, float(chi2.sf(q, len(effects) - 1)), weighted, sampled
+    )
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

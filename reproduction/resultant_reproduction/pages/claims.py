@@ -16,7 +16,8 @@ from resultant_reproduction.studies import headline
 from resultant_reproduction.theory import CHECKS
 
 HEADINGS = ("claim", "paper", "ours", "95 % interval", "ours less printed", "verdict", "evidence")
-UNINFORMATIVE = "uninformative"
+# Share of a printed number that is its margin.
+MARGIN = 0.25
 MIXED = "mixed"
 
 
@@ -49,7 +50,7 @@ class Claim:
         """Cells under `HEADINGS`."""
         ours, apart = self.shown
         digits, log = self.entry.get("digits", 2), self.entry.get("log", False)
-        remarks = [_threshold(self.entry), self.entry.get("judgement", "")]
+        remarks = [_threshold(self.entry), _margin(self.entry), self.entry.get("judgement", "")]
         text = " ".join(filter(None, remarks))
         return (
             self.entry["text"] + (f". *{text}*" if text else ""),
@@ -65,19 +66,8 @@ class Claim:
         return "variant_of" not in self.entry
 
     @property
-    def uninformative(self) -> bool:
-        """True for a confirmation that could not fail: its interval contains the threshold."""
-        threshold, ours = self.entry.get("threshold"), self.judgement.ours
-        if self.judgement.verdict != judging.CONFIRMED or threshold is None or ours is None:
-            return False
-        if self.judgement.printed is None or self.entry.get("printed") == threshold:
-            return False
-        return bool(ours.contains(math.log(threshold) if self.entry.get("log") else threshold))
-
-    @property
     def verdict(self) -> str:
-        """The verdict as text, with a remark if it is uninformative."""
-        return self.judgement.text + (f", {UNINFORMATIVE}" if self.uninformative else "")
+        return self.judgement.text
 
 
 def _threshold(entry: Mapping[str, Any]) -> str:
@@ -88,6 +78,27 @@ def _threshold(entry: Mapping[str, Any]) -> str:
     words = [f"{sides[entry.get('side', 'above')]} {entry['threshold']:g}"]
     words += [entry["threshold_text"]] if "threshold_text" in entry else []
     return f"Threshold: {', '.join(words)}."
+
+
+def margin(entry: Mapping[str, Any]) -> float:
+    """The distance from the printed number within which an interval confirms it: the threshold of a
+    size, a quarter of the number, or of its distance from the end of its scale if that is less."""
+    if (number := printed(entry)) is None:
+        return math.inf
+    if entry.get("side") == "within":
+        return float(entry["threshold"])
+    if entry.get("log"):
+        return math.log1p(MARGIN)
+    return MARGIN * min(abs(number), abs(entry.get("end", math.inf) - number))
+
+
+def _margin(entry: Mapping[str, Any]) -> str:
+    """Say how far an interval may reach; empty where no printed number is compared."""
+    if entry["kind"] != "number" or not 0 < (reach := margin(entry)) < math.inf:
+        return ""
+    if entry.get("log"):
+        return f"Margin: a factor of {1 + MARGIN:g}."
+    return f"Margin: {reach:.2g} to either side."
 
 
 def _exponential(own: judging.Estimate | None) -> judging.Estimate | None:
@@ -135,7 +146,9 @@ def evaluate(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
             assert number is not None and threshold is not None
             number, threshold = math.log(number), math.log(threshold)
         side = entry.get("side", "above")
-        judgement = judging.judge_number(arms(evidence, entry), number, threshold, side)
+        judgement = judging.judge_number(
+            arms(evidence, entry), number, threshold, side, margin(entry)
+        )
     if entry.get("withdrawn") and judgement.verdict != judging.NEEDS_DATA:
         judgement = replace(judgement, verdict=judging.INCONCLUSIVE)
     claim = Claim(entry, judgement)
@@ -166,21 +179,16 @@ def claims(evidence: Evidence) -> dict[str, Claim]:
 
 
 def tally(judged: Iterable[Claim]) -> str:
-    """Count the verdicts, uninformative confirmations apart."""
-    own = [claim for claim in judged if claim.counted]
-    count = Counter(claim.judgement.verdict for claim in own)
-    empty = sum(claim.uninformative for claim in own)
-    words = [f"{count[word]} {word}" for word in judging.VERDICTS if count[word]]
-    if empty:
-        words[0] += f" ({empty} of them {UNINFORMATIVE})"
-    return ", ".join(words)
+    """Count the verdicts."""
+    count = Counter(claim.judgement.verdict for claim in judged if claim.counted)
+    return ", ".join(f"{count[word]} {word}" for word in judging.VERDICTS if count[word])
 
 
 def together(judged: Iterable[Claim]) -> str:
-    """Return the verdict of several claims, of which inconclusive and uninformative ones and those
-    without data do not count; mixed if they disagree on the printed side."""
+    """Return the verdict of several claims, of which inconclusive ones and those without data
+    do not count; mixed if they disagree on the printed side."""
     own = [claim for claim in judged if claim.counted]
-    verdicts = {c.judgement.verdict for c in own if not c.uninformative}
+    verdicts = {claim.judgement.verdict for claim in own}
     settled = verdicts - {judging.INCONCLUSIVE, judging.NEEDS_DATA}
     if not settled:
         needs = all(claim.judgement.verdict == judging.NEEDS_DATA for claim in own)

@@ -14,13 +14,15 @@ from resultant_reproduction.cells.text import p_text, render
 from resultant_reproduction.pages import beyond
 from resultant_reproduction.pages.claims import HEADINGS, Claim, claims, facts, tally, together
 from resultant_reproduction.pages.compute import ITEMS
-from resultant_reproduction.pages.write import page_name
 from resultant_reproduction.runs import items as catalog
 from resultant_reproduction.runs.evidence import Evidence
+from resultant_reproduction.runs.items import page_name
 from resultant_reproduction.runs.records import Records, packaged_json
 from resultant_reproduction.studies import headline, tuned_temperature as tuned
 from resultant_reproduction.studies.headline import Row
 
+# Questions beyond the paper whose answers stand in the document.
+KEPT = ("dimension", "losses", "calibration", "stand-in")
 # Pages of this module.
 PAGES = ("judgement", "claims", "headline", "methods", "guide", "runs")
 
@@ -63,8 +65,11 @@ def contents(
         },
         "headings": HEADINGS,
         "contrast_rows": contrast_rows,
+        "setting_rows": setting_rows,
+        "apart": headline.apart(every),
         "summary": headline.summary(every),
         "tuned": tuned.answer(evidence),
+        "tuned_mean": tuned.whole(evidence),
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "every": every,
         "recorded": Records([*every, *evidence.third]),
@@ -88,8 +93,8 @@ def scaled() -> dict[str, str]:
 
 
 def answers(evidence: Evidence) -> dict[str, tuple[str, str]]:
-    """Titles and answers of the questions of the second round that have one, by name."""
-    asked = (ITEMS[name] for name in ("dimension", "losses", "calibration", "stand-in"))
+    """Titles and answers of the questions of the later rounds that have one, by name."""
+    asked = (ITEMS[name] for name in ("temperature-path", *KEPT))
     found = ((own.entry, own.compute(evidence).headline) for own in asked)
     return {entry.name: (entry.title, text) for entry, text in found if text}
 
@@ -137,6 +142,17 @@ def contrast_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
             cells = *cells, f"{j.apart.mean:+.2f} {j.apart.interval(2)}"
         texts.append((title, f"{j.printed:+.2f}", *cells, str(j.n), j.text))
     return texts
+
+
+def setting_rows(by_setting: Mapping[str, Judgement]) -> list[tuple[str, ...]]:
+    """Rows of effects by setting under the headings of ``headline.md``."""
+    rows = []
+    for name, j in by_setting.items():
+        cells = ("–",) * 3
+        if j.ours is not None and j.apart is not None:
+            cells = f"{j.ours.mean:+.2f}", j.ours.interval(2), j.apart.text(2)
+        rows.append((name, f"{j.printed:+.2f}", *cells, str(j.n)))
+    return rows
 
 
 def panels(records: Records, judged: Mapping[str, Claim]) -> dict[str, dict[str, Judgement]]:

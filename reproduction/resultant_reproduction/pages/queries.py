@@ -208,6 +208,10 @@ SPECIAL: dict[str, Callable[[Evidence], list[float]]] = {
     "failing-classes": lambda evidence: [
         float(s["temperature"]["distinct"]) for s in _ends(evidence)
     ],
+    "failing-angular-classes": lambda evidence: [
+        float(s["angular"]["distinct"]) for s in _ends(evidence)
+    ],
+    "failing-accuracy": lambda evidence: [100 * s["native"]["accuracy"] for s in _ends(evidence)],
     "increments": _increments,
     "largest-errors": _largest_errors,
     "support": _support,

@@ -1,6 +1,6 @@
 """One page per table and figure: Markdown and, beside it, the figure as SVG.
 
-The name of a page is the number in the paper, such as ``table-01``. `page_name` needs no torch.
+The name of a page is the number in the paper, such as ``table-01``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from resultant_reproduction.cells.cells import Cell, Change, Outcome, load, say
 from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.cells.text import markdown_table, p_text, render
 from resultant_reproduction.recipes.config import CIFAR
-from resultant_reproduction.runs.items import catalog
+from resultant_reproduction.runs.items import catalog, page_name, paper_number
 from resultant_reproduction.runs.plans import PLANS, ROUND, workload
 from resultant_reproduction.runs.records import packaged_folder, round_folder
 
@@ -38,19 +38,6 @@ class Page(NamedTuple):
     svg: str | None
 
 
-def page_name(label: str) -> str:
-    """Return the name of a page, such as ``table-01`` or ``beyond-baseline``."""
-    kind, _, name = label.partition(":")
-    if kind == "beyond":
-        return f"beyond-{name}"
-    return re.sub(r"(\d+)", lambda m: f"{int(m[0]):02}", _number(label).lower().replace(" ", "-"))
-
-
-def _number(label: str) -> str:
-    """Return the number in the paper, such as ``Table 1``."""
-    return load("printed/paper").get(label, {}).get("number", "Beyond the paper")
-
-
 def link_labels(text: str) -> str:
     """Replace labels of the paper by numbers, with a link where there is a page."""
     pages = {entry.label for entry in catalog().values()}
@@ -58,7 +45,7 @@ def link_labels(text: str) -> str:
     def link(match: re.Match[str]) -> str:
         label = match[0]
         beyond = label.startswith("beyond")
-        number = label.partition(":")[2].replace("-", " ") if beyond else _number(label)
+        number = label.partition(":")[2].replace("-", " ") if beyond else paper_number(label)
         return f"[{number}]({page_name(label)}.md)" if label in pages else number
 
     known = sorted({*load("printed/paper"), *pages}, key=len, reverse=True)
@@ -133,7 +120,7 @@ def make_page(item: Item, evidence: Evidence, outcome: Outcome | None = None) ->
         "page.md",
         entry=entry,
         page=name,
-        title=f"{_number(entry.label)}: {entry.title}",
+        title=f"{paper_number(entry.label)}: {entry.title}",
         status=item.status(outcome),
         outcome=outcome,
         picture=figure is not None,
@@ -162,7 +149,7 @@ def contents(statuses: Mapping[str, str]) -> str:
         entry = catalog()[name]
         page = page_name(entry.label)
         kind = {"t": "Tables", "f": "Figures"}.get(entry.label[0], "Beyond the paper")
-        number = "" if kind == "Beyond the paper" else f"{_number(entry.label)}: "
+        number = "" if kind == "Beyond the paper" else f"{paper_number(entry.label)}: "
         kinds[kind].append((page, f"[{number}{entry.title}]({page}.md)", status))
     tables = {kind: [row[1:] for row in sorted(rows)] for kind, rows in kinds.items() if rows}
     return render("contents.md", tables=tables)

@@ -159,7 +159,7 @@ class Evidence:
         """Frozen summaries, or accuracies alone, of native networks by seed."""
         kind = CONDITIONS[condition]
         summaries: dict[int, dict[str, Any]] = {}
-        for seed, record in self.records.seeds(trained_as(condition)).items():
+        for seed, record in self.every.seeds(trained_as(condition)).items():
             analysis, rules = (record.get(part, {}).get(space) for part in ("analysis", "frozen"))
             if analysis is not None and estimator in analysis:
                 summaries[seed] = analysis[estimator]

@@ -3,6 +3,7 @@
 Nothing is computed from features and torch is not imported: `resultant reproduce list` prints this.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from resultant_reproduction.runs.records import Records
 
 Rows = list[tuple[str, ...]]
 
-HEADINGS = ("name", "label", "status", "to complete it")
+HEADINGS = ("name", "in the paper", "page", "status", "to complete it")
 PLAN_HEADINGS = ("plan", "trainings", "runs done", "left")
 
 # Seeds that extend a plan of one seed.
@@ -54,6 +55,21 @@ class Entry(NamedTuple):
     def kind(self) -> str:
         """The word for complete numbers of ours."""
         return "compared with our settings" if self.source.startswith("settings") else "rerun"
+
+
+def page_name(label: str) -> str:
+    """Return the name of a page, such as ``table-01`` or ``beyond-baseline``."""
+    kind, _, name = label.partition(":")
+    if kind == "beyond":
+        return f"beyond-{name}"
+    return re.sub(
+        r"(\d+)", lambda m: f"{int(m[0]):02}", paper_number(label).lower().replace(" ", "-")
+    )
+
+
+def paper_number(label: str) -> str:
+    """Return the number in the paper, such as ``Table 1``."""
+    return load("printed/paper").get(label, {}).get("number", "Beyond the paper")
 
 
 @cache
@@ -99,7 +115,10 @@ def overview(records: Records) -> Rows:
     """Return one row per item, under `HEADINGS`."""
     plans = {name: plan.jobs() for name, plan in PLANS.items()}
     progress = {name: _progress(jobs, missing(jobs, records)) for name, jobs in plans.items()}
-    return [(e.name, e.label, *describe(e, progress)) for e in catalog().values()]
+    return [
+        (e.name, paper_number(e.label), page_name(e.label), *describe(e, progress))
+        for e in catalog().values()
+    ]
 
 
 def plan_rows(records: Records) -> Rows:

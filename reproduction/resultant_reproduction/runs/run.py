@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -250,6 +251,10 @@ def run_plan(
             done = len(job.runs) - sum(len(part.runs) for part in rest)
             say(f"{job.name}: {done} of {len(job.runs)} records, {workload(rest) or 'done'}")
         return len(left)
+    if not left and len(places) > 1 and not missing(chosen, Records.read(*all_rounds(places[:1]))):
+        rule = f"expected a plan without packaged records; {name} has them all. To train it anew"
+        call = f"resultant reproduce run {name} --data DATA --results NEW"
+        raise ValueError(f"{rule}, name a new folder: {call} ({workload(chosen)}{_cost(chosen)})")
     device = require_device(device)
     images = {
         key: load_cifar(key, data) if key in CIFAR else open_dataset(config, data)
@@ -278,6 +283,23 @@ def run_plan(
     if remain:
         say(f"{name}: incomplete records: {', '.join(job.name for job in remain)}")
     return len(remain)
+
+
+def _cost(jobs: Sequence[PlannedJob]) -> str:
+    """Say how long jobs take where their packaged records say it; empty otherwise."""
+    records = Records.read(*all_rounds(folders(RESULTS)[:1]))
+    known = [
+        record
+        for job in jobs
+        for run in job.runs
+        for record in records.trainings(job.config, run.realization, run.beta)
+        if "us_a_view" in record
+    ]
+    if not known:
+        return ""
+    views, device = sum(job.views for job in jobs), known[0]["versions"].get("device", "one GPU")
+    minutes = views * median(record["us_a_view"] for record in known) / 6e7
+    return f", {minutes:,.0f} minutes on {device}"
 
 
 def _in_turn(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from resultant_reproduction.cells import statistics as value
 from resultant_reproduction.cells.cells import load, parse_cell, printed_rows, say
 from resultant_reproduction.cells.statistics import adjusted
+from resultant_reproduction.cells.text import p_equation
 from resultant_reproduction.frozen.summarize import SPACES
 from resultant_reproduction.runs.evidence import CONDITIONS
 from resultant_reproduction.runs.plans import controlled
@@ -116,6 +117,28 @@ def readouts(records: Records) -> list[Row]:
     """The twelve readouts of angular less native: a family of twelve."""
     places = product(SETTINGS, SPACES)
     return family({f"{at}, {s}": effect(records, settings=(at,), spaces=(s,)) for at, s in places})
+
+
+def by_setting(records: Records) -> dict[str, value.Judgement]:
+    """Angular less native in each setting, mean of encoder and projection."""
+    return {name: effect(records, settings=(name,)) for name in SETTINGS}
+
+
+def apart(records: Records) -> str:
+    """Say how far the effects of the settings differ; empty without intervals."""
+    known = {n: j.ours for n, j in by_setting(records).items() if j.ours is not None}
+    spread = value.heterogeneity([*known.values()])
+    if spread is None:
+        return ""
+    return say(
+        "headline-apart" if spread.p < value.LEVEL else "headline-alike",
+        each=", ".join(f"{own.mean:+.2f} ({name})" for name, own in known.items()),
+        q=spread.q,
+        freedom=spread.freedom,
+        p=p_equation(spread.p),
+        weighted=spread.weighted.text(2),
+        sampled=spread.sampled.text(2),
+    )
 
 
 def found(rows: Sequence[Row]) -> list[str]:

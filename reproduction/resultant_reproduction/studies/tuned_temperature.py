@@ -17,6 +17,7 @@ from typing import Any
 from resultant_reproduction.cells.cells import Cell, Outcome, say
 from resultant_reproduction.cells.charts import intervals
 from resultant_reproduction.cells.statistics import Estimate, Value, over_settings
+from resultant_reproduction.cells.text import markdown_table
 from resultant_reproduction.frozen.summarize import SPACES
 from resultant_reproduction.frozen.tuned import BOTH, tuned
 from resultant_reproduction.runs.evidence import (
@@ -33,6 +34,8 @@ Numbers = Mapping[str, Any]
 
 # Setting of photographs, with the backbone of the paper's.
 PHOTOS = "Tiny-ImageNet-LT"
+# Beginnings of the names of settings, by data set.
+DATASETS = ("CIFAR-10 ", "CIFAR-100 ")
 # Choices of the temperatures, with their titles.
 CHOICES = {
     "shared": "both at 0.1",
@@ -71,7 +74,9 @@ def effects(
 
 
 def verdict(shared: Estimate, chosen: Estimate) -> str:
-    """Apply the rule of the protocol."""
+    """Apply the rule of the protocol, which is for an effect above zero at 0.1."""
+    if (shared.sign or 0) < 1:
+        return "no gain at 0.1"
     if chosen.low is None or chosen.high is None:
         return "not tested"
     if chosen.low <= 0:
@@ -100,24 +105,88 @@ def tuned_rules(evidence: Evidence) -> Outcome:
     for space, rule in product(SPACES, BOTH):
         used = [t for own in rows.values() for n in own for t in n[space][rule]["temperatures"]]
         chosen.append(f"{rule} on {space}s {median(used):g} ({min(used):g} to {max(used):g})")
-    note = f"Chosen temperatures, median and range: {'; '.join(chosen)}."
-    draw = lambda: intervals(drawn, "percentage points")  # noqa: E731
-    return Outcome(cells, draw=draw, notes=[note], headline=answer(evidence))
+    notes = [f"Chosen temperatures, median and range: {'; '.join(chosen)}.", whole(evidence)]
+    return Outcome(
+        cells,
+        draw=lambda: intervals(drawn, "percentage points"),
+        notes=[*filter(None, notes)],
+        headline=answer(evidence),
+        sections={"By data set and space": place_table(evidence)}
+        if places(evidence, *DATASETS)
+        else {},
+    )
+
+
+Place = tuple[str, str]
+
+
+def places(evidence: Evidence, *datasets: str) -> dict[Place, dict[str, Estimate]]:
+    """Effects by data set and space, by choice of temperatures, where there are records."""
+    found = {
+        (name.strip(), space): effects(evidence, (space,), name)
+        for name, space in product(datasets, SPACES)
+    }
+    return {
+        place: {choice: e for choice, e in own.items() if e is not None}
+        for place, own in found.items()
+        if None not in own.values()
+    }
+
+
+def _parts(found: Mapping[Place, Mapping[str, Estimate]], named: bool = True) -> str:
+    """Effects by place: at 0.1 and with temperatures chosen by halves, with the verdict."""
+    texts = []
+    for (name, space), own in found.items():
+        said = verdict(own["shared"], own["halves"])
+        place = f"{name} {space}s" if named else f"{space}s"
+        texts.append(f"{place} {own['shared'].mean:+.2f}, then {own['halves'].text()} ({said})")
+    return "; ".join(texts)
 
 
 def answer(evidence: Evidence) -> str:
-    """State the effect at 0.1 and at chosen temperatures, with the verdict of the protocol."""
+    """State the effects at 0.1 and at chosen temperatures by data set and space, with the verdicts
+    of the protocol."""
+    cifar = places(evidence, *DATASETS)
+    if not cifar:
+        return ""
+    n = sum(len(own) for name, own in networks(evidence).items() if name != PHOTOS)
+    said = say("tuned", n=n, parts=_parts(cifar))
+    photos = places(evidence, PHOTOS)
+    if not photos:
+        return said
+    n = next(iter(photos.values()))["shared"].n
+    return f"{said} {say('tuned-photos', n=n, of=PHOTOS, parts=_parts(photos, named=False))}"
+
+
+def whole(evidence: Evidence) -> str:
+    """State the primary effect of the protocol: the mean over settings and spaces."""
     shared, halves, folds = effects(evidence).values()
     if shared is None or halves is None or folds is None:
         return ""
-    before, after, _ = effects(evidence, ("encoder",)).values()
-    assert before is not None and after is not None
-    own = [shared, halves, folds, before, after]
-    verdicts = verdict(shared, halves), verdict(shared, folds)
-    said = say("tuned", n=shared.n, e=[estimate.text() for estimate in own], verdicts=verdicts)
-    photos = [e for e in effects(evidence, dataset=PHOTOS).values() if e is not None]
-    more = [e.text() for e in photos]
-    return f"{said} {say('tuned-photos', n=photos[0].n, of=PHOTOS, e=more)}" if photos else said
+    own = [estimate.text() for estimate in (shared, halves, folds)]
+    return say("tuned-mean", e=own, verdicts=(verdict(shared, halves), verdict(shared, folds)))
+
+
+def place_table(evidence: Evidence) -> str:
+    """Table of the effects by data set and space."""
+    known = places(evidence, *DATASETS, PHOTOS)
+    rows = [
+        (
+            *(f"{name}, {space}s [{own['shared'].n}]", own["shared"].text()),
+            *(
+                cell
+                for choice in ("halves", "folds")
+                for cell in (own[choice].text(), verdict(own["shared"], own[choice]))
+            ),
+        )
+        for (name, space), own in known.items()
+    ]
+    headings = (
+        "",
+        CHOICES["shared"],
+        *(h for c in ("halves", "folds") for h in (CHOICES[c], "verdict")),
+    )
+    return markdown_table(rows, headings)
 
 
 def main(path: Path) -> None:
