@@ -18,7 +18,9 @@ EQUATIONS = tomllib.loads((ROOT / "docs" / "equations.toml").read_text())
 ANALYSIS = EQUATIONS.pop("analysis")
 NAMES = [n for n in resultant.__all__ if n != "__version__" and n not in resultant._OTHERS]
 # Analysis names that compute nothing themselves, as their page says.
-PLAIN = {"ask_theory", "load_space"}
+PLAIN = {"ask_theory", "load_space", "load_classifier", "compare_sets"}
+# Steps of a run, and the run.
+PLAIN |= {"read", "plan", "fit", "choose", "evaluate", "explain", "write_files", "run"}
 ROOTS = {"FrozenSpace"}
 QUESTIONS = [
     name

@@ -32,7 +32,7 @@ from resultant_reproduction.runs.items import catalog, page_name
 from resultant_reproduction.runs.plans import PLANS, controlled, stand_in
 from resultant_reproduction.runs.records import packaged_json, probe_path
 from resultant_reproduction.studies.headline import SETTINGS, TITLES
-from resultant_reproduction.studies.tables import realizations
+from resultant_reproduction.studies.tables import frozen_table, realizations
 from training_records import angular_training, probed
 
 PAGES = Path(__file__).parents[2] / "reproduction" / "pages"
@@ -94,6 +94,8 @@ def test_native_numbers_are_those_of_the_tables(
     page, far, tested = hyphenated("baseline"), [], []
     tables = {page_name(catalog()[n].label): o.cells for n, o in reversed(outcomes.items())}
     tables["table-01"] = angular_training(evidence.records).cells
+    # The baseline is of the first round.
+    tables["table-02"] = frozen_table("frozen-vmf", Evidence(evidence.records)).cells
     official = re.split(r" \|\s", (PAGES / "beyond-official-recipe.md").read_text())
     row = r"^\| (?:\[.*?\]\((.*?)\.md\)|public logs): .*? \| (.*?) \| (.*?) \| .*? \| (.*?) \|$"
     for table, both, apart, p in re.findall(row, page, flags=re.M):

@@ -68,10 +68,10 @@ def by_seed(rule: str, beta: float = 0.0, **settings: Any) -> dict[int, dict[str
 
 
 def summaries(dataset: str, imbalance: int, space: str, **settings: Any) -> dict[int, Any]:
-    """Frozen summaries with ProCo's kappa; accuracies alone where nothing more was kept."""
+    """Frozen summaries of both rounds with ProCo's kappa; accuracies alone where nothing more was kept."""
     found = {}
     kinds = {"dataset": dataset, "imbalance": imbalance, **(settings or CONTROLLED)}
-    for seed, record in by_seed("native", **kinds).items():
+    for seed, record in by_seed("native", second=True, **kinds).items():
         if "analysis" in record:
             found[seed] = record["analysis"][space]["proco"]
         elif "frozen" in record:
@@ -202,6 +202,8 @@ NAIVE: dict[str, Callable[[], float]] = {
         math.log(s["temperature"]["cross_entropy"] / s["native"]["cross_entropy"]) for s in lost()
     ),
     "failing-classes": lambda: fmean(s["temperature"]["distinct"] for s in lost()),
+    "failing-angular-classes": lambda: fmean(s["angular"]["distinct"] for s in lost()),
+    "failing-accuracy": lambda: fmean(100 * s["native"]["accuracy"] for s in lost()),
     "power-increments": increments,
     "gradients-close": largest,
 }
