@@ -68,7 +68,8 @@ def by_seed(rule: str, beta: float = 0.0, **settings: Any) -> dict[int, dict[str
 
 
 def summaries(dataset: str, imbalance: int, space: str, **settings: Any) -> dict[int, Any]:
-    """Frozen summaries of both rounds with ProCo's kappa; accuracies alone where nothing more was kept."""
+    """Frozen summaries with ProCo's kappa, of both rounds; accuracies alone where no more was
+    kept."""
     found = {}
     kinds = {"dataset": dataset, "imbalance": imbalance, **(settings or CONTROLLED)}
     for seed, record in by_seed("native", second=True, **kinds).items():
