@@ -14,10 +14,13 @@ import resultant.analysis
 import resultant.features
 
 NAMES = [name for name in resultant.__all__ if name != "__version__"]
+# Steps of `resultant.analysis.run`, whose arguments are what the step before has made.
+STEPS = ("choose", "compare_sets", "evaluate", "explain", "fit", "plan", "write_files")
 FUNCTIONS = [
     f"{module.__name__}.{name}"
     for module in (resultant.analysis, resultant.features)
     for name in module.__all__
+    if name not in STEPS
     if inspect.isfunction(getattr(module, name)) or name in ("Result", "FeatureStore")
 ]
 FUNCTIONS += [

@@ -13,6 +13,7 @@ from resultant._version import __version__ as __version__
 
 if _typing.TYPE_CHECKING:
     # ruff: noqa: F403
+    from resultant.analysis.rows import rows as rows
     from resultant.analysis.saved import load_classifier as load_classifier
     from resultant.classes import *
     from resultant.classifiers import *
@@ -28,7 +29,11 @@ if _typing.TYPE_CHECKING:
 _FOLDERS = ("special", "vmf", "score", "classes", "losses", "decisions", "theory", "classifiers")
 
 # Names of other folders, which load more.
-_OTHERS = {"analyze": "resultant.report.api", "load_classifier": "resultant.analysis.saved"}
+_OTHERS = {
+    "analyze": "resultant.report.api",
+    "load_classifier": "resultant.analysis.saved",
+    "rows": "resultant.analysis.rows",
+}
 
 # Names of earlier versions.
 _RENAMED = {"Realization": "ClassScores"}

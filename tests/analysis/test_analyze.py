@@ -19,12 +19,11 @@ from torch import Tensor
 from torch.nn import functional
 
 import resultant
-from resultant import VMFClassifier
 from resultant.analysis import compare_sets
 from resultant.analysis.candidate import SMALLEST, Candidate, Predictions
 from resultant.analysis.choose import Choice, choose
 from resultant.analysis.evaluate import confusion
-from resultant.analysis.explain import duplicates, label_errors, outliers, table
+from resultant.analysis.explain import duplicates
 from resultant.analysis.fit import fit
 from resultant.analysis.references import BUDGETS, Discriminant, code_of, table as references
 from resultant.analysis.run import Study, run
@@ -230,63 +229,6 @@ def test_sliders_are_those_of_the_scores(evaluated: Study) -> None:
     rho = x @ functional.normalize(mu, dim=1).T
     np.testing.assert_allclose(e.cosine[0], rho.gather(1, torch.tensor(e.candidates)), 1e-5)
     assert (e.label == data.test.y[e.row].numpy()).all()
-
-
-def test_a_wrong_label_and_an_outlier_are_found() -> None:
-    data = small_set(noise=0.3)
-    x, y = data.train.x.clone(), data.train.y.clone()
-    y[3], y[70] = 4, 0
-    x[10] = -x[10]
-    data = with_train(data, x=x, y=y)
-    (study,), _ = run([data], BRIEF)
-    wrong = table("label", label_errors(data, study.used))
-    found = set(zip(wrong.places.split.tolist(), wrong.places.row.tolist(), strict=True))
-    assert {("train", 3), ("train", 70)} <= found and len(found) < 8
-    at = wrong.places.row.tolist().index(3)
-    assert (wrong.label[at], wrong.other[at]) == (4, 0)
-    assert (np.diff(wrong.score) <= 0).all() and wrong.total == len(wrong.label)
-    far = table("outlier", list(outliers(data, study.vmf)))
-    assert 10 in far.places.row[far.places.split == "train"]
-
-
-def test_hard_rows_are_no_label_errors() -> None:
-    """Half of the rows are predicted wrongly, without confidence."""
-    data = small_set(noise=1.2)
-    (study,), _ = run([data], BRIEF)
-    assert (~study.right).double().mean() > 0.3
-    assert table("label", label_errors(data, study.used)).total < 0.03 * (
-        sum(COUNTS) + len(data.test)
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("flipped", [89, 359])
-def test_label_errors_are_found_under_noise(flipped: int) -> None:
-    """Of digits with 5 % and 20 % wrong labels most are found, and few right labels are named."""
-    from sklearn.datasets import load_digits
-
-    digits, rng = load_digits(), np.random.default_rng(0)
-    bad = rng.choice(len(digits.target), flipped, replace=False)
-    y = torch.from_numpy(digits.target.copy())
-    y[bad] = (y[bad] + torch.from_numpy(rng.integers(1, 10, flipped))) % 10
-    x = torch.from_numpy(digits.data).float()
-    rows = Split("train", x, y)
-    data = FeatureSet("digits", "x", tuple("0123456789"), rows, replace(rows, name="test"))
-    used = Candidate(
-        *("angular", "angular", "vmf", 0), partial(VMFClassifier, whiten="within", shrinkage=0.3)
-    )
-    (train, *_) = label_errors(
-        replace(data, test=Split("test", x[:2], y[:2])), replaced(used, data)
-    )
-    named = set(train[1].tolist())
-    right = len(named & set(bad.tolist()))
-    assert right > 0.65 * flipped and right > 0.9 * len(named)
-
-
-def replaced(one: Candidate, data: FeatureSet) -> Candidate:
-    """Fit the final classifier of a candidate."""
-    one.model = one.make().fit(data.train.x.numpy(), data.train.y.numpy())
-    return one
 
 
 def test_duplicates_across_and_within_splits() -> None:

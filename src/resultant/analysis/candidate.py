@@ -89,6 +89,15 @@ def _predict(
     return parts
 
 
+def log_probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:
+    """Return the log probabilities [n, C] of rows [n, p]; -inf for classes that were not fitted."""
+    s = torch.as_tensor(model.predict_log_proba(x.numpy()))
+    if s.shape[1] == num_classes:
+        return s
+    every = s.new_full((len(s), num_classes), -torch.inf)
+    return every.index_copy_(1, torch.as_tensor(model.classes_), s)
+
+
 def probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:
     """Return the probabilities [n, C] of rows [n, p]; zero for classes that were not fitted."""
     p = torch.as_tensor(model.predict_proba(x.numpy()))

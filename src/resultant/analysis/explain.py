@@ -2,6 +2,8 @@
 may mislead."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -9,21 +11,18 @@ from torch import Tensor
 
 from resultant._core.arrays import directions
 from resultant._core.text import class_name, counted
-from resultant.analysis.candidate import SMALLEST, Candidate, probabilities
+from resultant.analysis.candidate import SMALLEST, Candidate
+from resultant.analysis.duplicates import Groups, exact, joined_rows, near
 from resultant.analysis.evaluate import FEW_ROWS
-from resultant.analysis.fit import Fits, fitted_model, unit_rows
-from resultant.analysis.metrics import Caution, sample_rows, stratified
+from resultant.analysis.fit import unit_rows
+from resultant.analysis.metrics import Caution, sample_rows
+from resultant.analysis.quality import Scored, score_rows
 from resultant.analysis.result import Method, Places, RowTable
 from resultant.analysis.split import FeatureSet, Plan, Split
-from resultant.classes.scores import cosines
 from resultant.classifiers.inputs import UNIT_ROWS, UNITS, widest_column
 
-# Rows that a table keeps, and rows times classes of a split that are scored at most.
+# Rows that a table keeps.
 KEPT = 200
-CELLS = 20_000_000
-
-# How many times as likely as its label another class is at least, where a label is suspicious.
-ODDS = 10.0
 
 # Robust standard deviations below the median cosine of a class from which a row is an outlier.
 DEVIATIONS = 5.0
@@ -43,6 +42,16 @@ SEEN = 0.1
 Found = tuple[Split, Tensor, Tensor, Tensor]
 
 
+@dataclass(eq=False)
+class Findings:
+    """What is known of all rows, in lists of one entry per split."""
+
+    scored: list[Scored]
+    deviation: list[Tensor]  # robust standard deviations [N] from the class, see `outliers`
+    p_value: list[Tensor]  # conformal p-value [N] of the row in its class
+    groups: Groups  # near-duplicates
+
+
 def places_of(split: Split, rows: Tensor) -> Places:
     """Return the places of some rows [n] of a split."""
     origin, name = split.origin, np.full(len(rows), split.name)
@@ -50,78 +59,71 @@ def places_of(split: Split, rows: Tensor) -> Places:
     return Places(name, np.array(origin.names(rows), object), origin.row[rows].numpy(), columns)
 
 
-def suspicious_rows(data: FeatureSet, used: Candidate, vmf: Candidate) -> dict[str, RowTable]:
-    """Find likely label errors by the classifier that is used, and outliers of the vMF classes."""
-    errors = table("label", label_errors(data, used))
-    return {"label": errors, "outlier": table("outlier", list(outliers(data, vmf)))}
+def suspicious_rows(data: FeatureSet, found: Findings) -> dict[str, RowTable]:
+    """Return tables of likely label errors, of outliers and of near-duplicates."""
+    errors = []
+    for part in found.scored:
+        rows = part.flagged.nonzero()[:, 0]
+        top, other = part.top[rows], part.suggested[rows]
+        p = part.p[rows].gather(1, (top == other[:, None]).int().argmax(1, keepdim=True))[:, 0]
+        odds = (p / part.own[rows].clamp_min(SMALLEST)).double().log()
+        errors.append((part.split, rows, other, odds))
+    far = []
+    for part, deviation in zip(found.scored, found.deviation, strict=True):
+        rows = (deviation > DEVIATIONS).nonzero()[:, 0]
+        own = part.split.y[rows]
+        other = torch.where(part.top[rows, 0] == own, part.top[rows, 1], part.top[rows, 0])
+        far.append((part.split, rows, other, deviation[rows]))
+    tables = {"label": table("label", errors), "outlier": table("outlier", far)}
+    return tables | {"near": near_table(data, found.groups)}
 
 
-def label_errors(data: FeatureSet, used: Candidate) -> list[Found]:
-    """Find rows whose label another class beats by far, by probabilities of fits without the row.
-
-    A class is confident about a row from its mean probability of the rows that have its label
-    (confident learning): noise lowers all probabilities, and these thresholds with them.
-    """
-    rows = stratified(data.train.y, CELLS / data.num_classes)
-    p = torch.zeros(len(rows), data.num_classes)
-    place = torch.full((len(data.train),), -1)
-    place[rows] = torch.arange(len(rows))
-    scored = torch.zeros(len(rows), dtype=torch.bool)
-    for fit, apart in data.folds:
-        fits: Fits = {}
-        model, _, _ = fitted_model(used, data, fit, fits)
-        if hasattr(model, "pipeline"):
-            model.scale = used.model.scale
-        known = torch.bincount(data.train.y[fit], minlength=data.num_classes) > 0
-        asked = apart[(place[apart] >= 0) & known[data.train.y[apart]]]
-        for at, x, _ in data.train.chunks(asked, data.num_classes):
-            p[place[asked[at]]] = probabilities(model, x, data.num_classes).float()
-        scored[place[asked]] = True
-    rows, p = rows[scored], p[scored]
-    y = data.train.y[rows]
-    total = torch.bincount(y, p.gather(1, y[:, None])[:, 0].double(), data.num_classes)
-    number = torch.bincount(y, minlength=data.num_classes)
-    least = torch.where(number > 0, total / number.clamp_min(1), 1.0).float()
-    found = [(data.train, *beaten(p, y, rows, least))]
-    for split in data.splits[1:]:
-        rows = sample_rows(len(split), CELLS // data.num_classes, 0)
-        for at, x, y in split.chunks(rows, data.num_classes):
-            p = probabilities(used.model, x, data.num_classes).float()
-            found.append((split, *beaten(p, y, rows[at], least)))
-    return found
+def near_table(data: FeatureSet, groups: Groups) -> RowTable:
+    """Return rows that are nearly equal to an earlier row, the closest first."""
+    number, rows = map(torch.from_numpy, joined_rows(data))
+    labels = torch.cat([split.y for split in data.splits]).numpy()
+    later = (groups.first != np.arange(len(rows))) & (groups.cosine < 1)
+    at = later.nonzero()[0]
+    total, at = len(at), at[np.argsort(-groups.cosine[at], kind="stable")][:KEPT]
+    of = groups.first[at]
+    places, sources = (joined(data.splits, number[i], rows[i]) for i in (at, of))
+    return RowTable("near", places, labels[at], labels[of], groups.cosine[at], total, sources)
 
 
-def beaten(p: Tensor, y: Tensor, rows: Tensor, least: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the rows [n] with a confident other class, this class, and its log odds."""
-    confident = torch.where(p >= least, p, 0.0)
-    top, other = confident.max(1)
-    own = p.gather(1, y[:, None])[:, 0]
-    wrong = (top > ODDS * own) & (other != y)
-    odds = top.clamp_min(SMALLEST).log() - own.clamp_min(SMALLEST).log()
-    return rows[wrong], other[wrong], odds[wrong].double()
+def look(data: FeatureSet, used: Candidate, vmf: Candidate) -> Findings:
+    """Score the labels of all rows, their places in their classes, and near-duplicates."""
+    scored = score_rows(data, used)
+    deviation, p_value = zip(*outliers(data, vmf), strict=True)
+    return Findings(scored, list(deviation), list(p_value), near(data))
 
 
-def outliers(data: FeatureSet, vmf: Candidate) -> Iterator[Found]:
-    """Find rows far from the direction of their class."""
+def outliers(data: FeatureSet, vmf: Candidate) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield, for each split, how far the rows [N] are from the direction of their class: robust
+    standard deviations below the median cosine, and the conformal p-value, the share of rows of the
+    class, itself among them, that are as far. Training rows leave themselves out."""
     model = vmf.model
-    mu = model.state_.mu.float()
+    mu, total = model.state_.mu, model.statistics_.total
+
+    def own_cosine(x: Tensor, y: Tensor, inside: bool) -> Tensor:
+        z, y = unit_rows(model.metric_, x).to(mu.device), y.to(mu.device)
+        own = directions(total[y] - z)[0] if inside else mu[y]
+        return (z * own.to(z)).sum(1).cpu()
+
+    known = torch.empty(0)
     for split in data.splits:
-        rows = sample_rows(len(split), CELLS // data.num_classes, 0)
-        columns = []
-        for _, x, y in split.chunks(rows, data.num_classes):
-            z, own = unit_rows(model.metric_, x).to(mu.device), y[:, None].to(mu.device)
-            rho = cosines(z.float(), mu)
-            if split is data.train:
-                rest = directions(model.statistics_.total[own[:, 0]] - z)[0]
-                rho.scatter_(1, own, (z * rest).sum(1, keepdim=True).to(rho))
-            other = rho.scatter(1, own, -2.0).argmax(1)
-            columns.append((other.cpu(), rho.gather(1, own)[:, 0].cpu()))
-        other, cosine = (torch.cat(column) for column in zip(*columns, strict=True))
-        below = _medians(cosine, split.y[rows]) - cosine
-        spread = NORMAL_MAD * _medians(below.abs(), split.y[rows])
-        deviation = below / spread.clamp_min(1e-12)
-        far = (deviation > DEVIATIONS) & (below > 1e-6)
-        yield split, rows[far], other[far], deviation[far]
+        cosine = torch.zeros(len(split), dtype=torch.float64)
+        for at, part in split.map(partial(own_cosine, inside=split is data.train)):
+            cosine[at] = part
+        below = _medians(cosine, split.y) - cosine
+        spread = NORMAL_MAD * _medians(below.abs(), split.y)
+        deviation = torch.where(below > 1e-6, below / spread.clamp_min(1e-12), 0.0)
+        # Cosines are in [-1, 1], so that those of one class follow each other.
+        if split is data.train:
+            known = (4 * split.y + cosine).sort().values
+        as_far = torch.searchsorted(known, 4 * split.y + cosine, right=True)
+        as_far -= torch.searchsorted(known, 4.0 * split.y - 2)
+        other = int(split is not data.train)
+        yield deviation, (as_far + other).double() / (data.counts[split.y] + other)
 
 
 def _medians(values: Tensor, labels: Tensor) -> Tensor:
@@ -164,14 +166,11 @@ def joined(parts: Sequence[Split], number: Tensor, rows: Tensor) -> Places:
 def duplicates(data: FeatureSet) -> tuple[RowTable, int]:
     """Find rows that equal an earlier row, of training rows first; return also how many of them
     equal a training row from another split."""
-    splits = data.splits
-    hashes = np.concatenate([split.digests for split in splits])
-    number = np.concatenate([np.full(len(split), i) for i, split in enumerate(splits)])
-    rows = np.concatenate([np.arange(len(split)) for split in splits])
+    splits, first = data.splits, exact(data)
+    number, rows = joined_rows(data)
     labels = torch.cat([split.y for split in splits]).numpy()
-    _, first, own = np.unique(hashes, return_index=True, return_inverse=True)
-    copies = (first[own] != np.arange(len(own))).nonzero()[0]
-    firsts = first[own[copies]]
+    copies = (first != np.arange(len(first))).nonzero()[0]
+    firsts = first[copies]
     apart = (number[copies] != number[firsts]) & (number[firsts] == 0)
     # Copies across splits matter most.
     kept = np.argsort(~apart, kind="stable")[:KEPT]

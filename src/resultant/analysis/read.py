@@ -49,6 +49,11 @@ def read(
 
     Raises:
         ValueError: Rows or labels do not fit.
+
+    Example:
+        >>> (data,) = read(torch.rand(40, 3), 20 * ["ant"] + 20 * ["bee"])
+        >>> data.class_names, {split.name: len(split) for split in data.splits}
+        (('ant', 'bee'), {'train': 32, 'test': 8})
     """
     whole = isinstance(X, str | os.PathLike)
     if whole or (y is None and hasattr(X, "columns")):

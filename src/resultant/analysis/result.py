@@ -124,15 +124,15 @@ class Places(Result):
 class RowTable(Result):
     """Rows to look at, one per entry [n], the most suspicious first."""
 
-    kind: str  # "label", "duplicate" or "outlier"
+    kind: str  # "label", "duplicate", "near" or "outlier"
     places: Places
     label: np.ndarray  # class of the label
     other: np.ndarray  # the more likely class; for a duplicate the class of its copy
     # Log odds of the other class against the label; robust standard deviations of the cosine of an
-    # outlier below the median of its class; zero for a duplicate.
+    # outlier below the median of its class; cosine of a near-duplicate; zero for a duplicate.
     score: np.ndarray
     total: int  # rows found; the table keeps the first ones
-    copies: Places | None = None  # for duplicates, the first row of the same values
+    copies: Places | None = None  # for duplicates, the first row that they are equal to
 
 
 @dataclass(frozen=True, eq=False)

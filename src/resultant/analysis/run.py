@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from resultant.analysis import metrics
 from resultant.analysis.candidate import Candidate
 from resultant.analysis.choose import Choice, choose, recommend
 from resultant.analysis.evaluate import confusion, evaluate
-from resultant.analysis.explain import cautions, duplicates, suspicious_rows
+from resultant.analysis.explain import Findings, cautions, duplicates, look, suspicious_rows
 from resultant.analysis.fit import MIXTURE, Progress, few_threads, fit, unit_rows
 from resultant.analysis.pictures import explorer, feature_map, fit_directions
 from resultant.analysis.references import left_out
@@ -41,6 +42,12 @@ class Study:
     candidates: list[Candidate] = field(default_factory=list)
     choice: Choice | None = None
     result: FeatureResult | None = None
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What is known of all rows: the quality of labels, outliers, near-duplicates."""
+        with few_threads(len(self.data.train) * self.data.dim):
+            return look(self.data, self.used, self.vmf)
 
     @property
     def used(self) -> Candidate:
@@ -89,6 +96,12 @@ def run(
 
     Returns:
         One study per feature set, and the index of the best one.
+
+    Example:
+        >>> x = torch.rand(40, 3) + torch.eye(3)[[0, 1] * 20]
+        >>> (study,), first = run(read(x, 20 * ["ant", "bee"]))
+        >>> study.used.key in {method.key for method in study.result.methods}
+        True
     """
     settings = settings or Settings()
     if not sets:
@@ -173,7 +186,7 @@ def explain(study: Study, progress: Progress) -> None:
     data, rows, vmf = study.data, study.plan, study.vmf
     with few_threads(len(data.train) * data.dim):
         progress("look for suspicious rows")
-        found = {**suspicious_rows(data, study.used, vmf), **result.rows}
+        found = {**suspicious_rows(data, study.findings), **result.rows}
         progress("map and sliders")
         directions = fit_directions(data, study.settings.estimator)
         drawn = feature_map(data, rows, directions, study.used.tested.predicted)

@@ -72,9 +72,13 @@ class ScaledClassifier(ClassifierMixin, BaseEstimator):
             return np.stack([np.zeros_like(s), s], 1) if s.ndim == 1 else s
         return np.log(np.maximum(self.pipeline.predict_proba(X), LEAST))
 
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of `predict_proba` [N, C]."""
+        return log_softmax(self.scale * self.log_proba(X), axis=1)
+
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return probabilities [N, C] of rows [N, p]."""
-        return np.exp(log_softmax(self.scale * self.log_proba(X), axis=1))
+        return np.exp(self.predict_log_proba(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most likely label of rows [N, p]."""

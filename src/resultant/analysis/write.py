@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.candidate import probabilities
-from resultant.analysis.explain import places_of
+from resultant.analysis.explain import DEVIATIONS, places_of
 from resultant.analysis.result import AnalysisResult, Places
 from resultant.analysis.run import Study
 from resultant.analysis.split import FeatureSet
 from resultant.features.selection import WORDS
 
 RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"
-PREDICTIONS = "predictions.parquet"
+PREDICTIONS, ALL_ROWS = "predictions.parquet", "rows.parquet"
 
 # Probabilities of all classes up to this number of cells; the most likely classes beyond.
 CELLS = 5_000_000
@@ -44,6 +44,7 @@ def write_files(
     """Write the files beside the page, whose folder is ``shown`` in code."""
     first, method = studies[result.chosen], result.first.recommended
     files = {"results": RESULTS, "rows": write_rows(folder, result)}
+    files["all rows"] = write_parquet(folder / ALL_ROWS, row_columns(first))
     files["predictions"] = write_predictions(folder, first.data, first.used.model)
     if method is not None:
         saved_classifier(first).save(folder / CLASSIFIER)
@@ -64,14 +65,17 @@ def write_files(
 
 def saved_classifier(study: Study) -> Any:
     """Return the classifier that is used, with the labels of the user."""
-    classifier, names = copy.copy(study.used.model), study.data.class_names
-    # Words if the labels are words, else the numbers of the file.
-    classifier.classes_ = np.arange(len(names))
-    if all(name.isdecimal() for name in names):
-        classifier.classes_ = np.array([int(name) for name in names])
-    elif study.data.metadata.get("labels") == WORDS:
-        classifier.classes_ = np.array(names)
+    classifier = copy.copy(study.used.model)
+    classifier.classes_ = user_labels(study.data)
     return classifier
+
+
+def user_labels(data: FeatureSet) -> np.ndarray:
+    """Return the labels [C] of the user: words if they are words, else the numbers of the file."""
+    names = data.class_names
+    if all(name.isdecimal() for name in names):
+        return np.array([int(name) for name in names])
+    return np.array(names) if data.metadata.get("labels") == WORDS else np.arange(len(names))
 
 
 def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
@@ -91,11 +95,51 @@ def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
                 found[f"probability_{i + 1}"] = _rounded(top.values[:, i])
         places = places_of(data.test, torch.arange(at.start, at.stop))
         parts.append({**place_columns(places, found), **found})
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return write_parquet(folder / PREDICTIONS, whole)
+
+
+def write_parquet(path: Path, columns: dict[str, Any]) -> str:
+    """Write columns as Parquet; return the name of the file."""
     from pyarrow import parquet, table
 
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    parquet.write_table(table(whole), folder / PREDICTIONS)
-    return PREDICTIONS
+    parquet.write_table(table(columns), path)
+    return path.name
+
+
+def row_columns(study: Study) -> dict[str, Any]:
+    """Return the columns of the table of all rows, see `resultant.rows`, split after split."""
+    data, findings = study.data, study.findings
+    names, counts, start, parts = user_labels(data), data.counts, 0, []
+    for part, deviation, p_value in zip(
+        findings.scored, findings.deviation, findings.p_value, strict=True
+    ):
+        split, n = part.split, len(part.split)
+        found: dict[str, Any] = {
+            "split": np.full(n, split.name),
+            "fold": part.fold.numpy(),
+            "label": names[split.y],
+        }
+        for i in range(part.top.shape[1]):
+            end = f"_{i + 1}" if i else ""
+            found[f"predicted{end}"] = names[part.top[:, i]]
+            found[f"probability{end}"] = np.round(part.p[:, i].double().numpy(), 6)
+        suggested = np.where(part.flagged, names[part.suggested].astype(object), None)
+        group = findings.groups.group[start : start + n]
+        inside = split is data.train
+        found |= {
+            "label_quality": np.round(part.quality.numpy(), 6),
+            "is_label_issue": part.flagged.numpy(),
+            "suggested_label": suggested,
+            "outlier_p": np.round(p_value.numpy(), 6),
+            "is_outlier": (deviation > DEVIATIONS).numpy(),
+            "duplicate_group": group,
+            "class_share": (1 / counts[split.y].double()).numpy() if inside else np.zeros(n),
+        }
+        places = places_of(split, torch.arange(n))
+        parts.append({**place_columns(places, found), **found})
+        start += n
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def place_columns(places: Places, taken: Iterable[str] = ()) -> dict[str, Any]:
@@ -124,7 +168,8 @@ def write_rows(folder: Path, result: AnalysisResult) -> str:
             texts = [values[i] if (values := places.columns.get(n)) else "" for n in columns]
             last = [f"{t.score[i]:.4g}", "", ""]
             if t.copies is not None:
-                last = ["", t.copies.file[i], int(t.copies.row[i])]
+                last = [last[0] if t.kind == "near" else ""]
+                last += [t.copies.file[i], int(t.copies.row[i])]
             place = [feature.data.name, t.kind, places.split[i], places.file[i], row, *texts]
             lines.append([*place, classes[t.label[i]], classes[t.other[i]], *last])
     names = [name if name not in (*header, *own) else f"{name} (of the file)" for name in columns]

@@ -21,7 +21,7 @@ import numpy as np
 from resultant._core.files import make_folder, replacing, require_writable_folder
 from resultant.analysis.result import AnalysisResult, FeatureResult
 from resultant.analysis.run import Study
-from resultant.analysis.write import CLASSIFIER, PREDICTIONS, RESULTS, ROWS, write_files
+from resultant.analysis.write import ALL_ROWS, CLASSIFIER, PREDICTIONS, RESULTS, ROWS, write_files
 from resultant.report import sections, style
 from resultant.report.charts import Chart, draw, numbers
 from resultant.report.table import SHOWN, Table
@@ -34,7 +34,7 @@ COSINES = 600_000
 
 # All files and folders of a report.
 PAGE = "index.html"
-PARTS = (PAGE, RESULTS, ROWS, PREDICTIONS, CLASSIFIER, "tables", "figures")
+PARTS = (PAGE, RESULTS, ROWS, ALL_ROWS, PREDICTIONS, CLASSIFIER, "tables", "figures")
 
 STYLES = ("shared/chart.css", "templates/page.css")
 SCRIPTS = ("shared/vmf.js", "shared/chart.js", "templates/explorer.js", "templates/page.js")

@@ -14,6 +14,8 @@ from resultant.report.table import Column, Table, percent, points, seconds, sett
 
 # Families of methods: their colours, and their names in the legend.
 FAMILIES = {"vmf": (style.BLUE, "vMF"), "scikit-learn": (style.ORANGE, "scikit-learn")}
+# Columns about the row that another row equals.
+OTHER_ROW: dict[str, Any] = {"copy in": str, "its file": str, "its row": str}
 # Tables of rows to look at: headings, captions, and the last columns.
 ROWS = {
     "label": (
@@ -25,7 +27,12 @@ ROWS = {
     "duplicate": (
         "Exact duplicates",
         "Rows with the same features as an earlier row.",
-        ("label of the copy", {"copy in": str, "its file": str, "its row": str}),
+        ("label of the copy", OTHER_ROW),
+    ),
+    "near": (
+        "Near-duplicates",
+        "Rows with nearly the same direction as an earlier row, by the angles between neighbours.",
+        ("label of the other", {"cosine": "{:.5f}".format, **OTHER_ROW}),
     ),
     "outlier": (
         "Outliers",
@@ -258,10 +265,11 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
             continue
         places, copies = table.places, table.copies
         scores: list[Any] = [np.minimum(np.exp(table.score), 1e6).tolist()]
-        if kind == "outlier":
+        if kind in ("outlier", "near"):
             scores = [table.score.tolist()]
         if copies is not None:
-            scores = [copies.split.tolist(), copies.file.tolist(), copies.row.tolist()]
+            scores = scores if kind == "near" else []
+            scores += [copies.split.tolist(), copies.file.tolist(), copies.row.tolist()]
         columns = (
             Column("row", places.row.tolist(), str),
             Column("file", places.file.tolist()),
