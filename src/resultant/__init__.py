@@ -23,6 +23,7 @@ if _typing.TYPE_CHECKING:
     from resultant.score import *
     from resultant.special import *
     from resultant.theory import *
+    from resultant.training.predict import load_model as load_model, predict as predict
     from resultant.vmf import *
 
 # Folders with public names, in the order in which a name is looked up: scikit-learn loads last.
@@ -33,6 +34,7 @@ _OTHERS = {
     "analyze": "resultant.report.api",
     "load_classifier": "resultant.analysis.saved",
     "rows": "resultant.analysis.rows",
+    **dict.fromkeys(("load_model", "predict"), "resultant.training.predict"),
 }
 
 # Names of earlier versions.

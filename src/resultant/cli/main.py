@@ -48,7 +48,8 @@ COMMANDS = {
         ("analyze", "analyze frozen features, write a report"),
         ("compare", "compare two feature sets or networks"),
         ("train", "train networks, many at once"),
-        ("extract", "write the features of a trained network"),
+        ("extract", "write the features of a network"),
+        ("predict", "predict the classes of new pictures"),
         ("probe", "fit linear probes to features"),
     )
 }

@@ -39,8 +39,9 @@ def model_settings(architecture: str) -> EvaluationView:
     resolve = vision_module("timm.data").resolve_data_config
     settings = resolve(pretrained_cfg=configuration_of(architecture))
     names = ("crop_pct", "crop_mode", "interpolation", "mean", "std")
+    # Lists of numbers in the files of the hub.
     values = (settings[name] for name in names)
-    own = (tuple(value) if isinstance(value, list) else value for value in values)
+    own: list[Any] = [tuple(v) if isinstance(v, list) else v for v in values]
     return EvaluationView(settings["input_size"][-1], *own)
 
 

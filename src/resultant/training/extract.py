@@ -149,7 +149,7 @@ def extract(
 ) -> None:
     """Write the encoder and projection features of training and held-out images.
 
-    Each row has the ``file`` of its image. The metadata has the ``config`` of the network, and as
+    Each row has the file of its ``image``. The metadata has the ``config`` of the network, and as
     ``classifier`` the accuracies of its own classifier. Images of `without_labels` have no labels.
     """
     out, device = Path(out), torch.device(device)
@@ -187,7 +187,7 @@ def extract(
     if predictions and labelled:
         labels = torch.from_numpy(splits[data.held_out].labels)
         about["classifier"] = accuracies(torch.cat(predictions), labels, data.counts)
-    texts = {f"{name}/file": file_names(source) for name, source in splits.items()}
+    texts = {f"{name}/image": file_names(source) for name, source in splits.items()}
     write_store(out, arrays, about, texts)
 
 

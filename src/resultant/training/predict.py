@@ -1,0 +1,370 @@
+"""Labels for new pictures and new features, as a table with a row for each of them.
+
+A `Model` is a network with a classifier of its own, a classifier of features, or a network and a
+classifier of its features. `predict` applies it to pictures in folders, lists and Parquet, and to
+files of features.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resultant._core.files import replacing
+from resultant._core.memory import row_slices
+from resultant.analysis.saved import load_classifier
+from resultant.analysis.write import write_csv
+from resultant.features.naming import Location, kind_of, split_part, what_of
+from resultant.features.store import FeatureStore
+from resultant.images.files import is_image, walk
+from resultant.images.opening import open_pictures
+from resultant.images.parquet import has_column
+from resultant.images.source import ImageSource, ImageSplits, without_broken
+from resultant.images.store import OnImages
+from resultant.training.checkpoints import LoadedNetwork, load_network
+from resultant.training.extract import FEATURES, Precision, network_outputs_of
+from resultant.training.network_files import find_network, is_network
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Files in the folder of a tuned network.
+NETWORK, CLASSIFIER = "network.safetensors", "classifier.safetensors"
+# Bytes of rows and their probabilities at a time.
+CHUNK = 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network, a classifier of features, or a network and a classifier of its features.
+
+    Attributes:
+        network: The network, None for features.
+        classifier: The classifier with ``predict_proba``, None for the classifier of the network.
+        feature: ``encoder`` or ``projection``, the output that the classifier reads.
+    """
+
+    network: LoadedNetwork | None = None
+    classifier: Any = None
+    feature: str = "encoder"
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the classes."""
+        if self.classifier is not None:
+            return [str(label) for label in self.classifier.classes_.tolist()]
+        assert self.network is not None, "a model has a network or a classifier"
+        number = self.network.num_classes
+        return list(self.network.class_names or map(str, range(number)))
+
+    def probabilities(self, outputs: Any) -> tuple[np.ndarray, Tensor]:
+        """Return the probabilities [n, C] of outputs of the network, and the features [n, d]."""
+        x = getattr(outputs, self.feature).float().cpu()
+        if self.classifier is not None:
+            return np.asarray(self.classifier.predict_proba(x.numpy())), x
+        return outputs.logits.double().softmax(-1).cpu().numpy(), x
+
+    def predict(self, data: Any, **options: Any) -> pa.Table:
+        """Predict pictures or features; the arguments are those of `resultant.predict`."""
+        return predict(self, data, **options)
+
+
+def load_model(
+    path: Location, network: Location | LoadedNetwork | None = None, feature: str | None = None
+) -> Model:
+    """Load a model that predicts.
+
+    Args:
+        path: The file of a network, of a classifier that `resultant.analyze` or ``save`` wrote, or
+            the folder of ``resultant tune``.
+        network: The network whose features the classifier reads, for pictures.
+        feature: ``encoder`` or ``projection``; by default the one that fits the classifier.
+
+    Returns:
+        The model; its ``predict`` takes pictures or features.
+
+    Raises:
+        ValueError: The file is missing, broken, or has no classifier.
+
+    Example:
+        >>> import resultant
+        >>> model = resultant.load_model("out/tune")  # doctest: +SKIP
+        >>> model.predict("new_pictures").to_pandas()  # doctest: +SKIP
+    """
+    path, classifier = Path(path), None
+    if path.is_dir() and (path / CLASSIFIER).is_file():
+        classifier = load_classifier(path / CLASSIFIER)
+        network = path / NETWORK if network is None else network
+    elif path.is_file() and not is_network(path):
+        classifier = load_classifier(path)
+    elif network is not None:
+        raise ValueError(f"expected a classifier with a network, got two networks, {path} first")
+    else:
+        network = find_network(path) or path
+    return with_feature(Model(_loaded(network), classifier), feature)
+
+
+def _loaded(network: Location | LoadedNetwork | None) -> LoadedNetwork | None:
+    """Load the network of a file, or the only one in a folder."""
+    if network is None or isinstance(network, LoadedNetwork):
+        return network
+    return load_network(find_network(network) or network)
+
+
+def with_feature(model: Model, feature: str | None = None) -> Model:
+    """Return a model that reads the output of its network that fits its classifier."""
+    network, classifier = model.network, model.classifier
+    if network is None or classifier is None:
+        return model
+    widths, own = network_widths(network), classifier.n_features_in_
+    fitting = [name for name in FEATURES if widths[name] == own and feature in (None, name)]
+    if len(fitting) != 1:
+        got = ", ".join(f"{name} of {width}" for name, width in widths.items())
+        rule = f"expected one output of the network with the {own} numbers of the classifier"
+        raise ValueError(f"{rule}, got {got}; --features chooses")
+    return Model(network, classifier, fitting[0])
+
+
+@torch.no_grad()
+def network_widths(loaded: LoadedNetwork) -> dict[str, int]:
+    """Return the widths of the outputs of a network."""
+    device = next(loaded.network.parameters()).device
+    size = loaded.view.size
+    outputs = loaded.network(torch.zeros(1, 3, size, size, device=device))
+    return {name: getattr(outputs, name).shape[1] for name in FEATURES}
+
+
+@dataclass
+class Columns:
+    """The columns of a table of predictions, part by part."""
+
+    labels: list[str]
+    top: int
+    parts: dict[str, list[Any]] = field(default_factory=dict)
+
+    def add(
+        self,
+        p: np.ndarray,
+        sets: Any = None,
+        before: Mapping[str, Any] = MappingProxyType({}),
+        **after: Any,
+    ) -> None:
+        """Add rows with probabilities p [n, C] and sets of classes [n, C], or None."""
+        columns = dict(before)
+        order = np.argsort(-p, axis=1, kind="stable")[:, : self.top]
+        names = np.array(self.labels, dtype=object)
+        for k in range(order.shape[1]):
+            number = f"_{k + 1}" if k else ""
+            columns[f"predicted{number}"] = names[order[:, k]]
+            columns[f"probability{number}"] = np.take_along_axis(p, order[:, k : k + 1], 1)[:, 0]
+        if sets is not None:
+            chosen = np.asarray(sets, dtype=bool)
+            columns["set"] = [names[row].tolist() for row in chosen]
+            columns["none_of_these"] = ~chosen.any(1)
+        for name, values in {**columns, **after}.items():
+            self.parts.setdefault(name, []).append(values)
+
+    def table(self) -> pa.Table:
+        """Return the rows as a table of Arrow."""
+        import pyarrow as pa
+
+        kinds = {"set": pa.list_(pa.string()), "file": pa.string()}
+        return pa.table(
+            {
+                name: pa.chunked_array([pa.array(part, kinds.get(name)) for part in parts])
+                for name, parts in self.parts.items()
+            }
+        )
+
+
+def predict(
+    model: Any,
+    data: Any,
+    *,
+    network: Location | LoadedNetwork | None = None,
+    features: str | None = None,
+    top: int = 5,
+    error: float | None = None,
+    images: Location | None = None,
+    image_column: str = "image",
+    skip_broken: bool = False,
+    precision: Precision = "float32",
+    device: torch.device | str = "cpu",
+    workers: int | None = None,
+    progress: OnImages | None = None,
+) -> pa.Table:
+    """Predict the classes of pictures, or of features.
+
+    Args:
+        model: A `Model`, the path of one as for `load_model`, or a fitted classifier.
+        data: A picture, a folder of pictures, a list of their paths, Parquet of images, a file of
+            features, features [N, p] as an array, or an `ImageSource`.
+        network: The network whose features the classifier reads, for pictures.
+        features: Name of the features, if several could be.
+        top: Number of the most likely classes to report.
+        error: Share of the rows of each class whose set may miss the class, for classifiers with
+            ``predict_set``; None for no sets.
+        images: Folder that the paths of a list are relative to.
+        image_column: Parquet column of the images.
+        skip_broken: Leave out broken images.
+        precision: ``float32``, or ``bf16``, which is faster on a GPU.
+        device: Device of the network.
+        workers: Threads that decode images; by default one per core.
+        progress: Called with the finished pictures and their number.
+
+    Returns:
+        A table of Arrow with a row per picture or feature: ``file``, ``row``, ``predicted``,
+        ``probability``, ``predicted_2`` and so on; with ``error`` the ``set`` of classes and
+        ``none_of_these``; and ``trained_on`` for pictures of a network that knows its images.
+
+    Raises:
+        ValueError: Model and data do not fit.
+
+    Example:
+        >>> import resultant
+        >>> table = resultant.predict("out/tune", "new_pictures")  # doctest: +SKIP
+        >>> table.to_pandas()[["file", "predicted", "probability"]]  # doctest: +SKIP
+    """
+    if isinstance(model, str | os.PathLike):
+        model = load_model(model, network, features if network is not None else None)
+    elif not isinstance(model, Model):
+        model = with_feature(Model(_loaded(network), model), features)
+    if top < 1:
+        raise ValueError(f"expected top >= 1, got {top}")
+    if error is not None and not hasattr(model.classifier, "predict_set"):
+        raise ValueError("expected a classifier with sets of classes, got one without predict_set")
+    columns = Columns(model.labels, min(top, len(model.labels)))
+    source = data if isinstance(data, ImageSource) else None
+    if isinstance(data, str | os.PathLike) and holds_images(data, image_column):
+        source = open_pictures(data, images, image_column)
+    if source is not None:
+        if model.network is None:
+            rule = "expected the network whose features the classifier reads, for pictures"
+            raise ValueError(f"{rule}, got a classifier alone; --network FILE or --model NAME")
+        if skip_broken:
+            source = without_broken(ImageSplits(source), workers).train
+        options: dict[str, Any] = {"precision": precision, "workers": workers}
+        _pictures(model, source, columns, error, torch.device(device), progress, options)
+    else:
+        _features(model, data, columns, error, features)
+    return columns.table()
+
+
+def holds_images(data: Location, image_column: str = "image") -> bool:
+    """Return True for a path of pictures, False for one of features."""
+    path = Path(data)
+    if path.is_dir():
+        if any(map(is_image, walk(str(path)))):
+            return True
+        return any(has_column(file, image_column) for file in sorted(path.rglob("*.parquet"))[:1])
+    if kind_of(path) == ".parquet" and path.is_file():
+        return has_column(path, image_column)
+    if kind_of(path) in (".csv", ".tsv", ".txt") and path.is_file():
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = [line.strip() for line, _ in zip(file, range(2), strict=False)]
+        # A list of pictures has the name of one in its first line, or behind a header line.
+        words = " ".join(lines).replace(",", " ").replace(";", " ").replace('"', " ").split()
+        return any(map(is_image, words))
+    return is_image(path.name)
+
+
+def _pictures(
+    model: Model,
+    source: ImageSource,
+    columns: Columns,
+    error: float | None,
+    device: torch.device,
+    progress: OnImages | None,
+    options: dict[str, Any],
+) -> None:
+    """Add the predictions of pictures."""
+    loaded = model.network
+    assert loaded is not None, "pictures have a network"
+    loaded.network.to(device)
+    places, top = source.places(), 0
+    several = any(row for _, row in places)
+    for outputs in network_outputs_of(loaded, source, device, progress=progress, **options):
+        if model.classifier is None and outputs.logits is None:
+            rule = "expected a network with a classifier"
+            remedy = "analyze its features, and give the classifier with --network"
+            raise ValueError(f"{rule}, got one without; {remedy}")
+        p, x = model.probabilities(outputs)
+        own = places[top : top + len(p)]
+        found: dict[str, Any] = {"file": [file for file, _ in own]}
+        if several:
+            found["row"] = np.array([row for _, row in own])
+        last = {}
+        if loaded.trained is not None:
+            seen = np.isin(source.contents[top : top + len(p)], loaded.trained)
+            last["trained_on"] = seen
+        columns.add(p, _sets(model, x, error), before=found, **last)
+        top += len(p)
+
+
+def _features(
+    model: Model, data: Any, columns: Columns, error: float | None, name: str | None
+) -> None:
+    """Add the predictions of features in a file or an array."""
+    if model.classifier is None:
+        rule = "expected a classifier of features, or pictures for the network"
+        raise ValueError(f"{rule}, got features and a network")
+    if not isinstance(data, str | os.PathLike):
+        x = torch.as_tensor(np.asarray(data))
+        columns.add(np.asarray(model.classifier.predict_proba(x.numpy())), _sets(model, x, error))
+        return
+    store = FeatureStore.open(data, features=name)
+    width = model.classifier.n_features_in_
+    for split in store.splits:
+        arrays = [n for n in store.features if split_part(n) == split]
+        fitting = [n for n in arrays if store.shape(n)[1] == width]
+        if len(fitting) != 1:
+            got = ", ".join(f"{what_of(n)} of {store.shape(n)[1]}" for n in arrays) or "none"
+            rule = f"expected features of {width} numbers in {split} of {store.where}"
+            raise ValueError(f"{rule}, got {got}; --features chooses")
+        bytes_per_row = 8 * (width + len(columns.labels))
+        rows = next(row_slices(store.shape(fitting[0])[0], bytes_per_row, CHUNK)).stop
+        origin, names = store.origins[split], store.metadata.get("class_names")
+        own = [store[n] for n in store if n == f"{split}/labels"]
+        for at, x in store.chunks(fitting[0], rows):
+            index = torch.arange(at.start, at.stop)
+            found: dict[str, Any] = {"file": origin.names(index), "row": origin.row[index].numpy()}
+            for what, column in origin.columns.items():
+                found[what if what not in found else f"{what} (of the file)"] = column[index]
+            if len(store.splits) > 1:
+                found["split"] = len(index) * [split]
+            for y in own:
+                found["label"] = [str(names[c] if names else c) for c in y[index].tolist()]
+            x = x.float()
+            p = np.asarray(model.classifier.predict_proba(x.numpy()))
+            columns.add(p, _sets(model, x, error), before=found)
+
+
+def _sets(model: Model, x: Tensor, error: float | None) -> Any:
+    """Return the sets of classes [n, C] of features [n, d], None if none are asked for."""
+    return None if error is None else model.classifier.predict_set(x.numpy(), error=error)
+
+
+def write_table(table: pa.Table, path: Location) -> None:
+    """Write a table of predictions, completely or not at all, as Parquet or CSV by its name."""
+    from pyarrow import parquet
+
+    path = Path(path)
+    with replacing(path) as temporary:
+        if path.suffix != ".csv":
+            parquet.write_table(table, temporary)
+            return
+        # A set as JSON: names of classes may hold any separator.
+        columns = [
+            [json.dumps(v, ensure_ascii=False) if isinstance(v, list) else v for v in c.to_pylist()]
+            for c in table.columns
+        ]
+        write_csv(Path(temporary), table.column_names, zip(*columns, strict=True))
