@@ -15,6 +15,7 @@ from resultant.classes.rule import Rule
 from resultant.classes.scores import class_scores, realize
 from resultant.decisions.certificates import certificate
 from resultant.decisions.gradients import intercept_gradient_difference, loss_gradient
+from resultant.score.bounds import decomposition_bounds
 from resultant.score.exact import decompose, vmf_score
 from resultant.special.bessel import bessel_ratio
 from resultant.theory.binary_model import Pair, projection_variance
@@ -81,9 +82,9 @@ def without_variance(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def wrong_at_the_ends(*args: Any, **options: Any) -> Tensor:
-    """The joint expansion with a wrong value at rho = -1 and 1, which no median shows."""
+    """The joint expansion with a wrong value and slope at rho = -1 and 1, which no median shows."""
     rho, kappa, tau, p, _ = args
-    wrong = (rho.abs() > 0.99) / (tau * p**1.5)
+    wrong = (rho.abs() > 0.99) * rho / (tau * p**1.5)
     return joint_expansion(*args, **options) + wrong * torch.ones_like(kappa)
 
 
@@ -94,11 +95,22 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     # Equality everywhere is against the claim that only symmetric models have it.
     ("exponent-equality", {"exponents": lambda m: Pair(m.exponents.t, m.exponents.t)}),
     ("finite-sample", {"inclusion": scaled(self_inclusion, 1.0001)}),
+    # Small errors of one constant.
+    ("projection-limit", {"variance": lambda lam, a, b: projection_variance(lam, a, 1.005 * b)}),
+    ("head-transition", {"shifted": lambda R: at_head_margin(1.02 * R)}),
+    ("stability-bounds", {"factor": 0.5, "queries": 100}),
+    ("stability-bounds", {"factor": 2.0, "queries": 100}),
+    ("slope-orders", {"approximation": wrong_at_the_ends}),
 ]
 WRONG += {
     "leading-gain": {"ratio": scaled(bessel_ratio, 1.01)},
     "centered-remainder": {
         "parts": lambda *a: (d := decompose(*a))._replace(gain=d.gain * (1 + 1e-2))
+    },
+    "constant-bounds": {
+        "bounds": lambda *a: decomposition_bounds(*a)._replace(
+            slope=0.9 * decomposition_bounds(*a).slope
+        )
     },
     "bregman-identities": {"score": scaled(vmf_score, 1 + 1e-9)},
     "fixed-orders": {"approximation": scaled(fixed_expansion, 1.01)},
@@ -119,7 +131,7 @@ WRONG += {
         "sweeps": {factor: values[::4] for factor, values in SWEEPS.items()},
     },
     "error-transition": {"shifted": lambda R: at_margin(R + 0.02)},
-    "head-transition": {"shifted": lambda R: at_head_margin(R + 0.002)},
+    "head-transition": {"shifted": lambda R: at_head_margin(R + 0.0002)},
     "projection-limit": {"variance": scaled(projection_variance, 1.01)},
     "rule-agreement": {
         "samples": 20_000,

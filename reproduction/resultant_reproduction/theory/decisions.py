@@ -50,7 +50,9 @@ def margin_certificate(at: Any, certify: Callable[..., Certificate] = certificat
 
 @check
 def stability_bounds(at: Any, factor: float = 1.0) -> Finding:
-    """Check both bounds of the cosine rule; ``factor`` scales the bounds."""
+    """Check that both bounds of the cosine rule hold, and are 2 epsilon and 2 gbar epsilon + 2 eta
+    with the residuals and slopes of every query; ``factor`` scales the bounds."""
+    gaps = [0.0]
 
     def ratios() -> Iterator[dict[str, Tensor]]:
         for seed, (p, classes) in enumerate(at.states):
@@ -63,15 +65,32 @@ def stability_bounds(at: Any, factor: float = 1.0) -> Finding:
             losses = [cross_entropy(f(z), y, reduction="none") for f in scores]
             gradients = [tangent_loss_gradient(z, y, f) for f in scores]
             change = (gradients[0] - gradients[1]).norm(dim=-1)
-            bounds = loss_bound(z, y, state, at.tau), gradient_bound(z, y, state, at.tau)
-            yield {
-                "loss": (losses[0] - losses[1]) / bounds[0].bound / factor,
-                "gradient": change / bounds[1].bound / factor,
-            }
+            of_loss, of_gradient = (
+                factor * bound(z, y, state, at.tau).bound for bound in (loss_bound, gradient_bound)
+            )
+            epsilon, eta, gbar = residuals(z, state, at.tau)
+            for bound, formula in (
+                (of_loss, 2 * epsilon),
+                (of_gradient, 2 * gbar * epsilon + 2 * eta),
+            ):
+                gaps.append(float((bound / formula - 1).abs().max()))
+            yield {"loss": (losses[0] - losses[1]) / of_loss, "gradient": change / of_gradient}
 
     worst = shared.largest(ratios())
-    holds = max(worst.values()) <= 1
-    return Finding([*worst.values()], {"largest_over_bound": worst}, holds)
+    holds = max(worst.values()) <= 1 and max(gaps) < 1e-8
+    values = (*worst.values(), "< 1e-8" if max(gaps) < 1e-8 else f"{max(gaps):.0e}")
+    return Finding(values, {"largest_over_bound": worst, "formula": max(gaps)}, holds)
+
+
+def residuals(z: Tensor, state: ClassState, tau: float) -> tuple[Tensor, Tensor, float]:
+    """Return the largest residual of angular and cosine scores over classes [N], the largest slope
+    of a residual in its cosine [N], by central differences, and the mean gain."""
+    gbar = float(angular_gain(state, tau).mean())
+    rule = realize(state, Rule(tau, "angular", 0.0))
+    rho, step = cosines(z, state.mu), 1e-4
+    delta = rule.at(rho) - gbar * rho
+    slope = (rule.at(rho + step) - rule.at(rho - step)) / (2 * step) - gbar
+    return delta.abs().amax(-1), slope.abs().amax(-1), gbar
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from resultant.classes.scores import realize
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import loss_gradient
 from resultant.report import style
+from resultant.score.bounds import decomposition_bounds
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.special.bessel import bessel_ratio
 from resultant.theory.binary_model import projection_variance
@@ -115,18 +116,29 @@ def fixed_orders(at: Any, approximation: Expansion = fixed_expansion) -> Finding
 @check
 def slope_orders(at: Any, approximation: Expansion = joint_expansion) -> Finding:
     """Check the same orders of the derivative in the cosine, the C1 form."""
-    rho, lam, t = shared.grid(at.rho, at.lam, at.t)
-    rho.requires_grad_()
+    fitted = slope_errors(approximation, at.p, at.rho, at.lam, at.t)
+    worst = {
+        f"{t:.1f}": slope_errors(approximation, at.large_p, at.all_rho, at.lam, [t]).largest.medians
+        for t in at.paper_t
+    }
+    values = [*fitted.medians, *(v for own in worst.values() for v in own)]
+    return Finding(values, {"largest": worst, **fitted.details})
+
+
+def slope_errors(expansion: Expansion, dims: Any, rho: Any, lam: Any, t: Any) -> shared.Orders:
+    """Fit the orders of errors of the slope up to each term, over a grid."""
+    points, lams, ts = shared.grid(rho, lam, t)
+    points.requires_grad_()
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
-        point = (rho, nu * lam, 1 / t, p)
+        point = (points, nu * lams, 1 / ts, p)
         exact, gaps = vmf_score_slope(*point).detach(), {}
         for k, name in enumerate(TERMS):
-            expanded = approximation(*point, k, validate_args=False)
-            gaps[name] = torch.autograd.grad(expanded.sum(), rho)[0] - exact
+            expanded = expansion(*point, k, validate_args=False)
+            gaps[name] = torch.autograd.grad(expanded.sum(), points)[0] - exact
         return gaps
 
-    return shared.over_dimensions(at.p, errors).finding
+    return shared.over_dimensions(dims, errors)
 
 
 @check
@@ -154,6 +166,38 @@ def centered_remainder(at: Any, parts: Callable[..., Any] = decompose) -> Findin
         return [curves]
 
     return Finding(slopes, {**sizes, "slopes": slopes}, panels=panels)
+
+
+@check
+def constant_bounds(at: Any, bounds: Callable[..., Any] = decomposition_bounds) -> Finding:
+    """Check that bounds with constants hold for every part, and are attained nearly."""
+    rho, lam, t = shared.grid(at.rho, at.lam, at.t)
+    names = ("intercept", "remainder", "slope")
+    over: dict[str, list[float]] = {name: [] for name in names}
+    sizes: dict[str, list[float]] = {"error": [], "bound": []}
+    for p in at.p:
+        point = (rho, (p / 2 - 1) * lam, 1 / t, p)
+        h, g, r = decompose(*point)
+        parts = h, r.abs(), (vmf_score_slope(*point) - g).abs()
+        limits = bounds(*point)
+        for name, part, limit in zip(names, parts, limits, strict=True):
+            # At a cosine of zero both are zero.
+            over[name].append(float((part / limit.clamp_min(1e-12)).max()))
+        sizes["error"].append(float((parts[1] + parts[2]).max()))
+        sizes["bound"].append(float((limits.remainder + limits.slope).max()))
+    worst = [max(over[name]) for name in names]
+
+    def panels() -> list[Any]:
+        nu = shared.axis(at.p) / 2 - 1
+        curves = [
+            Curve(nu, sizes["bound"], "s-", "bound with constants", style.ORANGE),
+            Curve(nu, sizes["error"], "o-", r"$\sup(|r|+|\partial_\rho r|)$", style.BLUE),
+            Curve(nu, 2 * sizes["error"][-1] * nu[-1] / nu, "--", "slope $-1$", style.GREY),
+        ]
+        return [curves]
+
+    details = {"largest over bound": over, "sizes": sizes}
+    return Finding(worst, details, max(worst) <= 1 and min(worst) > 0.3, panels)
 
 
 def mean_scores(rho: Tensor, kappa: Tensor, tau: Tensor | float, p: int) -> Tensor:
@@ -276,8 +320,9 @@ def softmax_probabilities(
 
 @check
 def projection_limit(at: Any, variance: Callable[..., Tensor] = projection_variance) -> Finding:
-    """Check that a projection is normal on the scale nu^-1/2, everywhere on a grid."""
-    x = shared.axis(at.x)
+    """Check that a projection is normal on the scale nu^-1/2, everywhere on a grid, with the
+    variance that the exact one tends to."""
+    x, lams = shared.axis(at.x), shared.axis(at.lam)
     below = 0.5 * torch.erfc(-x / math.sqrt(2))
 
     def errors(nu: float, p: int) -> dict[str, Tensor]:
@@ -292,5 +337,12 @@ def projection_limit(at: Any, variance: Callable[..., Tensor] = projection_varia
         return {"gap": torch.stack(gaps).max()}
 
     fitted = shared.over_dimensions(at.p, errors)
-    last = float(fitted.errors["gap"][-1])
-    return Finding((*fitted.medians, last, at.p[-1]), fitted.details, last < 0.01)
+    last, nu = float(fitted.errors["gap"][-1]), at.p[-1] / 2 - 1
+    # Of a coordinate across and along the mean direction.
+    A, kappa = bessel_ratio(nu, nu * lams), nu * lams
+    spread = A / kappa
+    exact = torch.stack([1 - A.square() - (at.p[-1] - 1) * spread, spread])
+    ends = torch.stack([variance(lams, 1.0, 0.0), variance(lams, 0.0, 1.0)])
+    apart = float((nu * exact / ends - 1).abs().max())
+    values = *fitted.medians, last, at.p[-1], apart
+    return Finding(values, {**fitted.details, "variance": apart}, last < 0.01 and apart < 1e-3)

@@ -91,7 +91,7 @@ def head_transition(at: Any, shifted: Callable[[float], BinaryModel] = at_head_m
     limits = STEPS | {deviation * float(stats.norm.isf(level)): level for level in (0.9, 0.1)}
     errors = [shifted(R).errors(at.p, "exact").h for R in limits]
     details = {"model": vars(CRITICAL), "R_h": [*limits], "errors": errors}
-    return Finding(errors, details, near(errors, limits.values(), 0.02))
+    return Finding(errors, details, near(errors, limits.values(), 0.002))
 
 
 @check
