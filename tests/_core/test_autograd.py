@@ -1,4 +1,5 @@
-"""Public functions in forward mode, against grad and Hessians of autograd, and traced."""
+"""The distribution in forward mode, functions in torch.jit.trace, and the state of torch; other
+public names are in `test_contracts`."""
 
 # pyright: reportCallIssue=false
 
@@ -8,9 +9,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, func
+from torch.autograd import forward_ad
 from torch.distributions import kl_divergence
 
 import resultant
+from resultant._core import autograd, modes
+from resultant._core.autograd import opaque
 from resultant._core.modes import untraced
 
 X = torch.tensor([0.2, 0.55, 0.9], dtype=torch.float64)
@@ -29,27 +33,11 @@ def law(x: Tensor) -> resultant.VonMisesFisher:
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "log_bessel_i": lambda x: resultant.log_bessel_i(2.5, 9 * x),
-    "log_bessel_ie": lambda x: resultant.log_bessel_ie(2.5, 9 * x),
     "bessel_ratio": lambda x: resultant.bessel_ratio(2.5, 9 * x),
     "bessel_ratio_inverse": lambda x: resultant.bessel_ratio_inverse(2.5, x),
-    "complement": lambda x: resultant.bessel_ratio_inverse(2.5, complement=x),
-    "bessel_ratio_integral": lambda x: resultant.bessel_ratio_integral(2.5, x, 3 * x),
-    "log_normalizer": lambda x: resultant.log_normalizer(7, 9 * x),
-    "mean_resultant": lambda x: resultant.mean_resultant(7, 9 * x),
-    "concentration": lambda x: resultant.concentration(7, x),
     "vmf_score": lambda x: resultant.vmf_score(x, 9 * x, x, 7),
     "vmf_score_slope": lambda x: resultant.vmf_score_slope(x, 9 * x, x, 7),
-    "vmf_score_and_slope": lambda x: torch.stack(resultant.vmf_score_and_slope(x, 9 * x, x, 7)),
     "slope_without_shift": lambda x: resultant.vmf_score_slope(x, 1.0, 0.1, 100),
-    "decompose": lambda x: torch.stack(list(resultant.decompose(x, 9 * x, x, 7))),
-    "joint_expansion": lambda x: resultant.joint_expansion(x, 9 * x, x, 64),
-    "fixed_expansion": lambda x: resultant.fixed_expansion(x, 9 * x, x, 64),
-    "free_energy_expansion": lambda x: resultant.free_energy_expansion(x, 9 * x, x, 64),
-    "directional_cumulants": lambda x: torch.stack(resultant.directional_cumulants(x, 9 * x, 7)),
-    "ratio_approximation": lambda x: resultant.ratio_approximation(2.5, 9 * x),
-    "ambient_gradient": lambda x: resultant.ambient_gradient(Z[0], Z[1], 9 * x, x),
-    "tangent_gradient": lambda x: resultant.tangent_gradient(Z[0], Z[1], 9 * x, x),
-    "target_gain": lambda x: resultant.target_gain(x, 0.5, "power"),
     "class_scores": lambda x: resultant.class_scores(turned(x), STATE, 0.5, "angular"),
     "log_prob": lambda x: law(x).log_prob(Z[1]),
     "entropy": lambda x: law(x).entropy(),
@@ -59,11 +47,6 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "stddev": lambda x: law(x).stddev,
     "covariance_matrix": lambda x: law(x).covariance_matrix,
 }
-
-
-def results() -> Tensor:
-    """Return the values of all functions."""
-    return torch.cat([function(X).flatten() for function in FUNCTIONS.values()])
 
 
 @pytest.mark.slow
@@ -116,3 +99,62 @@ def test_untraced_functions_run_between_graphs() -> None:
         assert torch.equal(compiled(a), expected)
     assert traced == [False] * 3
     assert double.__name__ == "double"
+
+
+@pytest.mark.parametrize("function", [resultant.bessel_ratio, resultant.log_bessel_i])
+def test_no_derivative_in_the_order(function: Callable[..., Tensor]) -> None:
+    """Refused in both modes, also where another argument has a derivative; never left out."""
+    nu, x = torch.tensor(3.0, dtype=torch.float64), X[1]
+    one, expected = torch.ones_like(x), func.grad(lambda v: function(3.0, v))(x)
+    assert torch.equal(func.jvp(lambda v: function(nu, v), (x,), (one,))[1], expected)
+    for tangent in (0 * one, one):
+        with pytest.raises(ValueError, match="expected nu without tangent"):
+            func.jvp(function, (nu, x), (tangent, one))
+    with forward_ad.dual_level(), pytest.raises(ValueError, match="expected nu without tangent"):
+        function(forward_ad.make_dual(nu, one), x)
+    with pytest.raises(ValueError, match="expected nu without gradient"):
+        function(nu.clone().requires_grad_(), x)
+
+
+def test_cosines_that_round_to_one_have_derivatives() -> None:
+    """Of a query at the mean of its class, in every mode."""
+    torch.manual_seed(0)
+    z = torch.nn.functional.normalize(torch.randn(100, 64), dim=1)
+    state = resultant.ClassState(z, torch.full((100,), 20.0), torch.ones(100))
+
+    def own(z: Tensor) -> Tensor:
+        return resultant.class_scores(z, state, 0.1).diagonal()
+
+    expected = (func.grad(lambda z: own(z).sum())(z) * z).sum(1)
+    assert (expected > 1).all()
+    with forward_ad.dual_level():
+        dual = forward_ad.unpack_dual(own(forward_ad.make_dual(z, z))).tangent
+    torch.testing.assert_close(dual, expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(func.jvp(own, (z,), (z,))[1], expected, rtol=1e-5, atol=0)
+
+
+def test_zeros_without_memory() -> None:
+    zeros = torch._efficientzerotensor(3, dtype=torch.float64)
+    assert torch.equal(resultant.bessel_ratio(0.5, zeros), torch.zeros_like(X))
+
+
+@pytest.mark.parametrize("missing", [("_functorch",), ("_len_torch_dispatch_stack",)])
+def test_a_torch_without_private_names(
+    missing: tuple[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The general way is taken, with the same results."""
+    names = ("bessel_ratio", "vmf_score", "class_scores", "log_prob")
+    expected = [FUNCTIONS[name](X) for name in names]
+    for name in missing:
+        monkeypatch.delattr(torch._C, name)
+    monkeypatch.delattr(forward_ad, "_current_level")
+    assert not modes.is_plain() and not modes.is_constant(X)
+    for name, value in zip(names, expected, strict=True):
+        torch.testing.assert_close(FUNCTIONS[name](X), value, rtol=1e-13, atol=0)
+
+
+def test_operators_have_names_of_their_own() -> None:
+    """The same in every process, whichever folder is imported first."""
+    with pytest.raises(ValueError, match="got 'ratio' twice"):
+        opaque("ratio")(torch.sin)
+    assert all(isinstance(name, str) for name in autograd._VALUES)

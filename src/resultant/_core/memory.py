@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,6 +38,21 @@ def row_slices(
     """Yield the slices of ``rows`` rows whose chunks fit the budget."""
     height = rows_per_chunk(bytes_per_row, budget, device)
     return (slice(top, top + height) for top in range(0, rows, height))
+
+
+def in_chunks(
+    compute: Callable[[slice], tuple[Tensor, ...]], rows: int, bytes_per_row: int, budget: int
+) -> tuple[Tensor, ...]:
+    """Join the results [n, ...] of ``compute`` over slices of rows that fit the budget. Nothing is
+    written in place, so that torch.func.vmap and gradients pass."""
+    from torch import cat, compiler
+
+    if compiler.is_compiling():
+        return compute(slice(None))
+    parts = [compute(part) for part in row_slices(rows, bytes_per_row, budget)]
+    if len(parts) > 1:
+        return tuple(map(cat, zip(*parts, strict=True)))
+    return parts[0] if parts else compute(slice(0, 0))
 
 
 def feature_slices(z: Tensor) -> Iterator[slice]:

@@ -9,6 +9,7 @@ gives the answer on which the general way is taken: slower, with the same result
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
 from typing import Any, TypeVar
 
@@ -104,6 +105,13 @@ def has_values(a: Tensor) -> bool:
 def is_zero_tensor(a: Tensor) -> bool:
     """Return True for a tensor of zeros without memory, such as derivatives may be."""
     return _asked(a._is_zerotensor, False)
+
+
+def no_autocast(a: Tensor) -> AbstractContextManager[Any]:
+    """Disable autocast on the device of ``a``; there is none on the meta device."""
+    if a.is_meta:
+        return nullcontext()
+    return torch.autocast(a.device.type, enabled=False)
 
 
 def constant(function: F) -> F:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from resultant._core import memory, validation
 from resultant._core.arrays import require_features, shape_of
-from resultant._core.modes import is_constant
+from resultant._core.modes import is_constant, no_autocast
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number
 from resultant.classes.gain import Gains, class_gains, class_temperature, gain_at, require_targets
 from resultant.classes.rule import EDITED, Rule
@@ -79,7 +79,7 @@ def score_terms(
 
 def cosines(z: Tensor, mu: Tensor) -> Tensor:
     """Multiply vectors z [N, p] and directions mu [C, p] in the dtype of mu, clamped to [-1, 1]."""
-    with torch.autocast(z.device.type, enabled=False):
+    with no_autocast(z):
         rho = z.to(mu.dtype) @ mu.T
     if is_constant(rho):
         return rho.clamp_(-1, 1)

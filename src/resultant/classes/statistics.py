@@ -71,7 +71,7 @@ class ClassState:
         if not mu.device == kappa.device == count.device:
             got = f"{mu.device}, {kappa.device} and {count.device}"
             raise ValueError(f"expected mu, kappa and count on one device, got {got}")
-        if validate_args:
+        if validation.should_validate(validate_args, *parts):
             unit_vector.require("mu", mu)
             limits = 0.0, LARGEST_KAPPA, ">= 0 and finite", torch.float32
             validation.require_within("kappa", kappa, *limits)

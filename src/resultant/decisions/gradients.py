@@ -45,21 +45,22 @@ def gradient_coordinates(
     """
     require_features(z, scores.mu.shape[1], scores.mu.device, validate_args)
     require_labels(y, len(z), len(scores.mu), scores.mu.device, validate_args)
-    prototype = z.new_empty(z.shape, dtype=scores.mu.dtype)
-    radial = prototype.new_empty(len(z))
     # The slope over kappa has a limit at zero, which this kappa reaches.
-    kappa = scores.kappa.clamp_min(math.sqrt(torch.finfo(prototype.dtype).tiny))
+    kappa = scores.kappa.clamp_min(math.sqrt(torch.finfo(scores.mu.dtype).tiny))
     exact = replace(scores, kappa=kappa, slope=None)
     added = torch.zeros_like(kappa) if scores.slope is None else scores.slope
     scale = 0.0 if scores.tau is None else 1 / (kappa * scores.tau)
-    for rows in memory.row_slices(len(z), len(kappa) * kappa.itemsize, memory.SCORE_BYTES):
+
+    def parts(rows: slice) -> tuple[Tensor, Tensor]:
         rho, own = cosines(z[rows], scores.mu), y[rows].unsqueeze(-1)
         # P_c - 1[c = y]: that of the label as a sum, also where P_y is near one.
         weight = scores.at(rho).softmax(-1).scatter_(-1, own, 0.0)
         weight.scatter_(-1, own, -weight.sum(-1, keepdim=True))
         slope = exact.slope_at(rho)
-        prototype[rows] = (weight * (slope + added)) @ scores.mu
-        radial[rows] = (weight * slope * scale).sum(-1)
+        return (weight * (slope + added)) @ scores.mu, (weight * slope * scale).sum(-1)
+
+    size = len(kappa) * kappa.itemsize
+    prototype, radial = memory.in_chunks(parts, len(z), size, memory.SCORE_BYTES)
     x = z.to(prototype.dtype)
     ambient = prototype + radial.unsqueeze(-1) * x
     return GradientCoordinates(prototype, radial, ambient, tangent(prototype, x))
@@ -115,13 +116,17 @@ def intercept_gradient_difference(
     temperature, preserve = (realize(state, r, validate_args=validate_args) for r in rules)
     difference = loss_gradient(z, y, temperature, validate_args=validate_args)
     difference = difference - loss_gradient(z, y, preserve, validate_args=False)
-    predicted = torch.empty_like(difference)
-    for rows in memory.row_slices(len(z), 8 * state.num_classes, memory.SCORE_BYTES):
-        x = z[rows].to(predicted.dtype)
+
+    def predicted(rows: slice) -> tuple[Tensor]:
+        x = z[rows].to(difference.dtype)
         rho = cosines(x, temperature.mu)
         change = temperature.at(rho).softmax(-1) - preserve.at(rho).softmax(-1)
-        predicted[rows] = tangent((change * temperature.slope_at(rho)) @ temperature.mu, x)
-    return GradientDifference(difference, predicted)
+        return (tangent((change * temperature.slope_at(rho)) @ temperature.mu, x),)
+
+    size = 8 * state.num_classes
+    return GradientDifference(
+        difference, *memory.in_chunks(predicted, len(z), size, memory.SCORE_BYTES)
+    )
 
 
 def stacked_relative_error(G: Tensor, other: Tensor) -> float:

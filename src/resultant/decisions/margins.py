@@ -39,13 +39,17 @@ def pairwise_margins(
     """
     require_features(z, scores.mu.shape[1], scores.mu.device, validate_args)
     require_pairs(pairs, scores, validate_args)
-    classes, index = pairs.unique(return_inverse=True)
-    margins = z.new_empty(len(z), len(pairs), dtype=scores.mu.dtype)
-    size = max(len(classes), len(pairs)) * margins.itemsize
-    for rows in memory.row_slices(len(z), size, memory.SCORE_BYTES):
+    # Of few pairs the scores of their classes suffice.
+    few = 2 * len(pairs) < len(scores.mu)
+    classes = pairs.flatten() if few else torch.arange(len(scores.mu), device=pairs.device)
+    a, b = torch.arange(2 * len(pairs), device=pairs.device).view(-1, 2).T if few else pairs.T
+    size = max(len(classes), len(pairs)) * scores.mu.itemsize
+
+    def margins(rows: slice) -> tuple[Tensor]:
         s = scores.at(cosines(z[rows], scores.mu[classes]), classes)
-        margins[rows] = s[:, index[:, 0]] - s[:, index[:, 1]]
-    return margins
+        return (s[:, a] - s[:, b],)
+
+    return memory.in_chunks(margins, len(z), size, memory.SCORE_BYTES)[0]
 
 
 class CentreMargins(NamedTuple):

@@ -1,7 +1,6 @@
 """A batch of a loss: its checks, weights and views, and the reduction of its losses to one
 number."""
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -17,13 +16,6 @@ REDUCTIONS = ("mean", "sum", "none")
 def compute_dtype(a: Tensor) -> Tensor:
     """Cast ``a`` to the dtype that losses compute in, at least float32."""
     return a.to(COMPUTE_DTYPE[a.dtype])
-
-
-def no_autocast(a: Tensor) -> AbstractContextManager[Any]:
-    """Disable autocast on the device of ``a``; there is none on the meta device."""
-    if a.is_meta:
-        return nullcontext()
-    return torch.autocast(a.device.type, enabled=False)
 
 
 def by_view(a: Tensor) -> Tensor:

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from resultant._core import validation
+from resultant._core.modes import no_autocast
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.gain import Gains, class_gains, comparable, gain_at
 from resultant.classes.rule import TEMPERED, Rule
 from resultant.classes.scores import ScoreTerms, score_terms
 from resultant.losses.bank import ProCoBank, Snapshot
-from resultant.losses.batch import compute_dtype, no_autocast
+from resultant.losses.batch import compute_dtype
 from resultant.losses.late_errors import require_gains
 from resultant.losses.module import WideModule
 from resultant.losses.prior import cross_entropy

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from resultant._core import validation
 from resultant._core.distributed import Group
-from resultant._core.modes import is_transformed
+from resultant._core.modes import is_transformed, no_autocast
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.classes.rule import Rule
 from resultant.classes.statistics import ClassState
@@ -21,7 +21,6 @@ from resultant.losses.batch import (
     REDUCTIONS,
     by_view,
     compute_dtype,
-    no_autocast,
     reduced,
     require_batch,
     require_unit,

@@ -8,7 +8,8 @@ from torch.nn import functional
 
 from resultant._core import validation
 from resultant._core.arrays import require_labels, shape_of
-from resultant.losses.batch import by_view, compute_dtype, no_autocast
+from resultant._core.modes import no_autocast
+from resultant.losses.batch import by_view, compute_dtype
 from resultant.losses.module import WideModule
 
 

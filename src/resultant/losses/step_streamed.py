@@ -13,11 +13,11 @@ from torch import Tensor
 
 from resultant._core import memory
 from resultant._core.device import kernel_module
-from resultant._core.modes import untraced
+from resultant._core.modes import no_autocast, untraced
 from resultant.classes.gain import Gains
 from resultant.classes.scores import ScoreTerms
 from resultant.losses.bank import ProCoBank, mean
-from resultant.losses.batch import compute_dtype, no_autocast
+from resultant.losses.batch import compute_dtype
 from resultant.losses.contrastive import ContrastiveLoss
 from resultant.losses.ranks import Batch, Ranks
 from resultant.vmf.estimators import fit_length

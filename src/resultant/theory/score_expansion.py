@@ -61,7 +61,7 @@ def ratio_approximation(nu: Number, x: Number, *, validate_args: Check = None) -
         >>> ratio_approximation(63.0, 10.0), bessel_ratio(63.0, 10.0)
         (tensor(0.0777, dtype=torch.float64), tensor(0.0777, dtype=torch.float64))
     """
-    (nu, x), dtype = validation.tensors(nu=validation.order(nu), x=x)
+    (nu, x), dtype = validation.tensors(nu=nu, x=x)
     if validation.should_validate(validate_args, nu, x):
         validation.require_in_range("nu", nu, 0.0, rule="> 0 and finite", open_low=True)
         validation.require_in_range("x", x, 0.0, rule=">= 0 and finite")
@@ -83,7 +83,7 @@ def ratio_bound(nu: Number, *, validate_args: Check = None) -> Tensor:
         >>> ratio_bound(10.0)
         tensor(0.0010, dtype=torch.float64)
     """
-    (nu,), dtype = validation.tensors(nu=validation.order(nu))
+    (nu,), dtype = validation.tensors(nu=nu)
     if validation.should_validate(validate_args, nu):
         # In a lower precision 10/9 may round downwards.
         least = float(torch.tensor(LEAST_ORDER, dtype=dtype))
