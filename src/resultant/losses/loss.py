@@ -27,7 +27,7 @@ from resultant.losses.batch import (
     require_vectors,
     sample_weights,
 )
-from resultant.losses.contrastive import ContrastiveLoss, require_learned
+from resultant.losses.contrastive import ContrastiveLoss, require_learned, require_temperature
 from resultant.losses.graph import Graphs, Recorded, should_replay
 from resultant.losses.prior import log_prior_of, require_counted, require_counts
 from resultant.losses.ranks import Batch
@@ -125,6 +125,7 @@ class ProCoLoss(ContrastiveLoss):
         bank = ProCoBank(num_classes, dim, **options)
         if not isinstance(cuda_graph, bool) and cuda_graph != "auto":
             raise ValueError(f"expected cuda_graph to be 'auto' or a bool, got {cuda_graph!r}")
+        temperature = require_temperature(temperature, bank.num_classes)
         rule = Rule(temperature, realization, beta, family)
         super().__init__(bank, rule, log_prior_of(None, 0.0, bank.num_classes))
         self.class_counts, self.prior = class_counts, prior
