@@ -24,7 +24,7 @@ from resultant_reproduction.studies.headline import Row
 # Questions beyond the paper whose answers stand in the document.
 KEPT = ("dimension", "losses", "calibration", "stand-in")
 # Pages of this module.
-PAGES = ("judgement", "claims", "headline", "methods", "guide", "runs")
+PAGES = ("judgement", "note", "claims", "headline", "methods", "guide", "runs")
 
 
 def write(text: Path, pages: Path, evidence: Evidence) -> None:
@@ -70,6 +70,7 @@ def contents(
         "summary": headline.summary(every),
         "tuned": tuned.answer(evidence),
         "tuned_mean": tuned.whole(evidence),
+        "path": ITEMS["temperature-path"].compute(evidence).headline,
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "every": every,
         "recorded": Records([*every, *evidence.third]),
