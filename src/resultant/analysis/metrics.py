@@ -107,22 +107,45 @@ def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     return total / torch.bincount(labels, minlength=num_classes)
 
 
-def share(hits: Tensor, weights: Tensor, level: float = SIGNIFICANCE) -> Estimate:
+def share(hits: Tensor, weights: Tensor) -> Estimate:
     """Estimate a weighted share of hits [N] with Wilson's interval for as many rows as the weights
     [N] are worth."""
     mean, error = mean_and_error(hits.double(), weights)
     mean, number = min(max(mean, 0.0), 1.0), 1 / float(weights.square().sum())
+    return Estimate(mean, *wilson(mean, number, SIGNIFICANCE), error)
+
+
+def wilson(mean: float, number: float, level: float) -> tuple[float, float]:
+    """Return Wilson's interval of a share of a number of rows."""
     z = quantile(level)
     middle = (mean + z**2 / number / 2) / (1 + z**2 / number)
     reach = z * math.sqrt(mean * (1 - mean) / number + z**2 / (4 * number**2))
     reach /= 1 + z**2 / number
-    return Estimate(mean, max(0.0, middle - reach), min(1.0, middle + reach), error)
+    return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
 def mean(values: Tensor, weights: Tensor) -> Estimate:
-    """Estimate a weighted mean of values [N] with a normal interval."""
+    """Estimate a weighted mean of values [N] with Hall's interval, which knows their skewness:
+    losses are small for most rows, and large for few."""
+    from scipy.stats import t
+
     value, error = mean_and_error(values, weights)
-    return Estimate(value, value - NORMAL * error, value + NORMAL * error, error)
+    number = 1 / float(weights.square().sum())
+    if not error > 0 or number < 2:
+        return Estimate(value, value, value, error)
+    apart = values.double() - value
+    spread = math.sqrt(float(apart.square() @ weights))
+    skew = float((apart / spread).pow(3) @ weights) / math.sqrt(number)
+    error *= math.sqrt(number / (number - 1))
+    reach = float(t.isf(SIGNIFICANCE / 2, number - 1))
+
+    def end(z: float) -> float:
+        if abs(skew) > 1e-6:
+            cube = 1 + skew * (z - skew / 6)
+            z = 3 / skew * (math.copysign(abs(cube) ** (1 / 3), cube) - 1)
+        return value - error * z
+
+    return Estimate(value, end(reach), end(-reach), error)
 
 
 def quantile(level: float) -> float:
@@ -158,21 +181,26 @@ def unpaired_gain(before: tuple[Tensor, Tensor], after: tuple[Tensor, Tensor]) -
     """Compare correct predictions, each with weights, of two samples, by Newcombe's interval: the
     reaches of both shares in the direction of the difference."""
 
-    def ends(level: float) -> tuple[float, float, float, float]:
-        a, b = share(*before, level), share(*after, level)
-        below = math.hypot(b.value - b.low, a.high - a.value)
-        above = math.hypot(b.high - b.value, a.value - a.low)
-        gain = b.value - a.value
-        return gain, gain - below, gain + above, math.hypot(a.error, b.error)
+    a, b = share(*before), share(*after)
+    numbers = [1 / float(weights.square().sum()) for _, weights in (before, after)]
+    gain = b.value - a.value
 
-    gain, low, high, error = ends(SIGNIFICANCE)
+    def ends(level: float) -> tuple[float, float]:
+        (low_a, high_a), (low_b, high_b) = (
+            wilson(e.value, n, level) for e, n in zip((a, b), numbers, strict=True)
+        )
+        below = math.hypot(b.value - low_b, high_a - a.value)
+        return gain - below, gain + math.hypot(high_b - b.value, a.value - low_a)
+
+    low, high = ends(SIGNIFICANCE)
     # The level at which the interval begins at zero, by bisection.
     inside, outside = 1e-12, 1.0
     for _ in range(60):
         level = math.sqrt(inside * outside)
-        _, below, above, _ = ends(level)
+        below, above = ends(level)
         inside, outside = (level, outside) if below <= 0 <= above else (inside, level)
-    return Difference.of(gain, low, high, error, 1.0 if gain == 0 else outside)
+    p_value = 1.0 if gain == 0 else outside
+    return Difference.of(gain, low, high, math.hypot(a.error, b.error), p_value)
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:
