@@ -36,6 +36,7 @@ OTHERS = [
     VMFClassifier(scale=1.0),
     VMFClassifier("auto"),
     VMFClassifier(components=2),
+    VMFClassifier(refine=1.0),
     VMFClassifierCV(("native", "angular"), 0.0, 0.1, cv=3, whiten=None, components=1),
     VMFMixture(),
 ]

@@ -2,7 +2,8 @@
 
 `vmf` and `cross_validated` are the classifiers, on `base` (fits and queries), `inputs` (rows of
 users) and `files`. `search` chooses settings on the rows of `validation`, in `folds`;
-`calibration` makes probabilities of scores; `em` fits several distributions, as `mixture`.
+`calibration` makes probabilities of scores; `em` fits several distributions, as `mixture`, and
+`refine` moves the classes by the rows that they get wrong.
 """
 
 from resultant.classifiers.calibration import (

@@ -29,6 +29,7 @@ from resultant.classifiers.calibration import calibrated, fit_scale
 from resultant.classifiers.em import Components, fit_components, require_components
 from resultant.classifiers.files import SavedEstimator
 from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
+from resultant.classifiers.refine import Batches, Refined, Refinement, require_precision
 from resultant.classifiers.search import Search
 
 # Rows times classes that fit the scale, and rows after which `partial_fit` forgets a scale.
@@ -58,12 +59,15 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     beta: Any = 0.0
     estimator: str = "mle"
     components: Any = 1
+    refine: Any = None
     classes_: np.ndarray  # labels of the classes [C]
     statistics_: ClassStatistics  # sums of the classes, in the metric
     n_features_in_: int
     metric_: Metric | None = None
     shrinkage_: Any = None
     components_: Components | None = None  # several components per class, or None
+    refine_: float | None = None  # precision of the refinement, or None
+    refined_: Refined | None = None  # refined classes, or None
     scale_: float | None = None  # fitted factor of the scores, or None
     calibration_: dict[str, Any] | None = None  # see `fit_calibration`
 
@@ -133,11 +137,22 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             fitted.scale_ = (self.scale_ or new) ** (1 - share) * new**share
         return self._adopt(fitted)
 
+    def _require_refinable(self) -> None:
+        """Raise unless the rule is the one that a refinement begins with."""
+        expected = {"realization": "angular", "beta": 0.0, "components": 1}
+        for name, value in expected.items():
+            if not np.array_equal(got := getattr(self, name), value):
+                rule = f"expected {name}={value!r} with refine={self.refine!r}"
+                raise ValueError(f"{rule}, got {name}={got!r}; use refine=None")
+
     def _require_one_pass(self) -> bool:
         """Raise an AttributeError that explains why there is no `partial_fit`."""
         if require_components(self.components) != 1:
             got = f"components={self.components!r}"
             raise AttributeError(f"partial_fit expects components=1, got {got}; use fit")
+        if self.refine is not None:
+            rule = f"partial_fit expects refine=None, got refine={self.refine!r}"
+            raise AttributeError(f"{rule}; use fit with all rows")
         for name, wanted in (("temperature", True), ("shrinkage", self._whitens)):
             if wanted and is_auto(getattr(self, name)):
                 raise AttributeError(f'partial_fit expects a number as {name}, got "auto"; use fit')
@@ -166,6 +181,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     def _fit(self, sample: Sample) -> None:
         """Choose what is left to the data, and fit metric, classes and scale."""
         self._scale()
+        self.refined_ = None
         searched = self._search(sample)
         plain = self._fit_metric(sample)
         number, self.components_ = require_components(self.components), None
@@ -176,6 +192,12 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
                 rows = self._all_units(rows)
             self.components_ = fit_components(rows, some.y, some.w, number, self.estimator)
         self._finish(sample.sums(metric=self.metric_), sample.rows.dtype)
+        if self.refine_ is not None:
+            about = self.statistics_, self.estimator, self.metric_, plain
+            gain = validation.left_out_gain(sample, *about)
+            batches = Batches(sample, self.metric_)
+            theta = Refinement(batches, self.statistics_, gain).fit(self.refine_)
+            self.refined_ = Refined.of(theta)
         self.scale_ = self.calibration_ = None
         if is_auto(self.scale):
             self.scale_ = searched or self._left_out_scale(sample, plain)
@@ -202,7 +224,9 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         if self._whitens:
             auto = is_auto(self.shrinkage)
             shrinkages = validation.SHRINKAGES if auto else (require_shrinkage(self.shrinkage),)
-        self.shrinkage_ = shrinkages[0]
+        self.shrinkage_, self.refine_ = shrinkages[0], require_precision(self.refine)
+        if self.refine_ is not None:
+            self._require_refinable()
         if len(shrinkages) == 1 and not is_auto(self.temperature):
             return None
         rule = Rule(0.1, self.realization, finite_number("beta", self.beta))
@@ -236,14 +260,14 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         """Fit the scale to a sample of the fitted rows, each against classes without it."""
         if getattr(self.temperature, "ndim", 0):
             return 1.0
-        if self.components_ is not None:
-            # Components have no sums: a fifth of the rows is scored by a fit to the others.
+        if self.components_ is not None or self.refined_ is not None:
+            # These have no sums: a fifth of the rows is scored by a fit to the others.
             part = self._validation_of(sample, 1)
             if not len(part.train[0]):
                 return 1.0
             shrinkage = None if self.metric_ is None else self.metric_.shrinkage
-            (fold,) = part.folds(shrinkage, require_components(self.components))
-            w = part.weights
+            (fold,) = part.folds(shrinkage, require_components(self.components), self.refine_)
+            w = part.weights * float(part.sample.w[part.index].sum())
         else:
             index, kept = validation.draw_rows(sample.y, sample.num_classes, SCALE_CELLS)
             some = sample.at(index)
@@ -255,8 +279,13 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         known = ~fold.absent & (w > 0)
         if not known.any():
             return 1.0
-        scores = self._fold_scores(fold)[known]
-        return fit_scale(scores, fold.y[known], w[known], number=float(w[known].sum()))
+        scores, y, w = self._fold_scores(fold)[known], fold.y[known], w[known]
+        number = float(w.sum())
+        if self.refined_ is not None:
+            # The fit knows the shares of the classes; queries have those that ``prior`` says.
+            share = w.new_zeros(sample.num_classes).index_add_(0, y, w) / number
+            w = w * share[y] ** (finite_number("prior", self.prior) - 1)
+        return fit_scale(scores, y, w, number=number)
 
     def _fold_scores(self, fold: validation.ValidationFold) -> Tensor:
         """Return the scores [n, C] of rows that were left out."""
@@ -280,6 +309,11 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         inputs.require_temperatures(tau, dtype)
         parts = self._parts
         offset = parts.log_weight + prior * self._log_prior()[parts.owner]
+        if self.refined_ is not None:
+            self._require_refinable()
+            refined = self.refined_.at(self.statistics_.weight > 0).to(dtype)
+            kappa, shift = parts.state.kappa.to(dtype), offset.to(dtype)
+            return ClassScores(refined.direction, kappa, None, refined.gain, shift)
         rule = Rule(tau, realization, beta, offset=offset if offset.any() else None)
         return realize(parts.state, rule, dtype=dtype, validate_args=True)
 
@@ -324,11 +358,6 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         return inputs.features(self, X, reset=False).to(self.statistics_.device)
 
     @torch.no_grad()
-    def _cosines(self, rows: Tensor) -> Tensor:
-        """Return the cosines [n, M] of rows [n, p] with the components of `_parts`."""
-        return cosines(self._units(rows), self._parts.state.mu.to(rows.dtype))
-
-    @torch.no_grad()
     def _scores(self, X: Any, cosine: Tensor | None = None) -> Tensor:
         """Return the scores [N, C] on the device of the classes, of known cosines [N, M] if any."""
         rows, weight, parts = self._query(X), self.statistics_.weight, self._parts
@@ -336,7 +365,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         scores = torch.full((len(rows), len(weight)), -torch.inf).to(rows.device, rows.dtype)
         columns = slice(None) if bool((weight > 0).all()) else weight > 0
         for part in row_chunks(rows, len(classes.mu)):
-            rho = self._cosines(rows[part]) if cosine is None else cosine[part]
+            rho = cosines(self._units(rows[part]), classes.mu) if cosine is None else cosine[part]
             scores[part, columns] = parts.of_classes(classes.at(rho))
         return scores.mul_(self._scale())
 

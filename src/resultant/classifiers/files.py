@@ -17,19 +17,20 @@ from resultant._core.text import one_line
 from resultant.classes.metric import Metric
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.em import Components
+from resultant.classifiers.refine import Refined
 
 FORMAT = "resultant.classifier 1"
 
 # Tensors of statistics and metric, and attributes that a fit or a calibration chooses.
 SUMS = ("count", "weight", "total")
 METRIC = ("mean", "basis", "variance")
-CHOSEN = ("temperature_", "shrinkage_", "scale_", "calibration_")
+CHOSEN = ("temperature_", "shrinkage_", "refine_", "scale_", "calibration_")
 
 # The names of columns, as scikit-learn calls them.
 NAMES = "feature_names_in_"
 
 KINDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (ClassState, ClassStatistics, Components, Metric)
+    kind.__name__: kind for kind in (ClassState, ClassStatistics, Components, Metric, Refined)
 }
 
 
@@ -68,6 +69,8 @@ class SavedEstimator(BaseEstimator):
             about["metric"] = metric.shrinkage
             tensors |= _present({f"metric.{part}": getattr(metric, part) for part in METRIC})
         tensors |= {} if components is None else components.tensors()
+        if fitted.refined_ is not None:
+            tensors["refined"] = fitted.refined_.theta
         try:
             about = json.loads(json.dumps(about, allow_nan=False, default=np.generic.item))
         except (TypeError, ValueError) as error:
@@ -114,6 +117,8 @@ class SavedEstimator(BaseEstimator):
             classifier.metric_ = Metric(**parts, shrinkage=about["metric"])
         if "owner" in tensors:
             classifier.components_ = Components.of(tensors, statistics.device)
+        if "refined" in tensors:
+            classifier.refined_ = Refined.of(tensors["refined"])
         classifier.n_features_in_ = statistics.dim
         classifier.classes_ = np.array(about["labels"], dtype=about["dtype"])
         classifier._finish(statistics, torch.float64)

@@ -8,7 +8,7 @@ number of components; all else is arithmetic on these.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +21,10 @@ from resultant.classes.gain import class_gains
 from resultant.classes.metric import Metric
 from resultant.classes.scores import ScoreTerms, cosines, score_terms
 from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.em import Components, fit_components
 from resultant.classifiers.inputs import Sample, as_numpy
+from resultant.classifiers.refine import Batch, Refinement
 from resultant.vmf.estimators import ROUNDING, mean_resultant
 
 # Folds of a search by default.
@@ -31,10 +33,17 @@ FOLDS = 5
 CELLS = 1 << 18
 MOST_CELLS = 1 << 23
 LEAST_ROWS = 1024
+# The same for the gain of refined classes.
+GAIN_CELLS = 1 << 16
 # Shrinkages that a search begins with, and those that it may visit: one pass sums their classes.
 SHRINKAGES = (0.1, 0.3, 0.5)
 LADDER = (0.003, 0.03, *SHRINKAGES, 0.75, 0.9)
 
+# Bound of the relative error of refined classes in a search.
+SEARCH_TOLERANCE = 1e-2
+
+# Shrinkage, number of components and precision of refined classes.
+Key = tuple[float | None, int | str, float | None]
 # Indices of training rows and of validation rows.
 Split = tuple[Tensor, Tensor]
 
@@ -50,6 +59,8 @@ class ValidationFold:
     dim: int
     # Components of the classes that have training rows; None for one per class.
     components: Components | None = None
+    # The cosines are scores already: those of refined classes.
+    linear: bool = False
 
     @cached_property
     def present(self) -> Tensor:
@@ -90,6 +101,8 @@ class ValidationFold:
 
     def _edited(self, realization: str, tau: float, beta: float) -> Tensor:
         """Compute the scores [n, M] of `class_scores`."""
+        if self.linear:
+            return self.rho
         kappa, g = self.kappa.to(self.rho.dtype), self.resultant / tau
         counted = self.present if self.components is None else torch.ones_like(g, dtype=torch.bool)
         mean = (g * counted).sum(-1, keepdim=True) / counted.sum(-1, keepdim=True)
@@ -130,7 +143,10 @@ class Validation:
             mass = w.new_zeros(C).index_add_(0, self.y, w)
             w = torch.where(w > 0, w / mass[self.y], 0.0)
         self.weights = w / w.sum()
-        self._folds: dict[tuple[float | None, int | str], list[ValidationFold]] = {}
+        self._folds: dict[Key, list[ValidationFold]] = {}
+        self._turned: dict[int, tuple[Metric | None, list[Tensor]]] = {}
+        self._refinements: dict[tuple[int, float | None], tuple[Refinement, Tensor]] = {}
+        self._last: dict[tuple[int, float | None], Tensor] = {}
         several = len(splits) > 1 and len(self.index) * len(splits) <= len(pool)
         if merge and several and (torch.bincount(pool, minlength=len(sample.y)) == 1).all():
             rest = torch.ones_like(sample.y, dtype=torch.bool).index_fill_(0, self.index, False)
@@ -148,33 +164,36 @@ class Validation:
         return cls(sample, splits, **settings, merge=groups is None)
 
     def folds(
-        self, shrinkage: float | None = None, components: int | str = 1
+        self, shrinkage: float | None = None, components: int | str = 1, refine: float | None = None
     ) -> list[ValidationFold]:
-        """Return the folds in the metric of a shrinkage, None for rows as they are."""
-        key = shrinkage, components
+        """Return the folds in the metric of a shrinkage, None for rows as they are, of several
+        components per class, or of classes that are refined with a precision."""
+        key = shrinkage, components, refine
         if key not in self._folds:
-            every = [self._made(k, shrinkage, components) for k in range(len(self.train))]
+            every = [self._made(k, *key) for k in range(len(self.train))]
             self._folds |= {name: [made[name] for made in every] for name in every[0]}
         return self._folds[key]
 
     def _made(
-        self, k: int, shrinkage: float | None, components: int | str
-    ) -> dict[tuple[float | None, int | str], ValidationFold]:
+        self, k: int, shrinkage: float | None, components: int | str, refine: float | None
+    ) -> dict[Key, ValidationFold]:
         """Score the rows of a split; in the first metric, those of all shrinkages of `LADDER`."""
-        own = self.split == k
+        own, key = self.split == k, (shrinkage, components, refine)
+        if refine is not None:
+            return {key: self._refined_fold(k, shrinkage, refine)}
         if components != 1:
-            return {(shrinkage, components): self._mixture_fold(k, shrinkage, components)}
+            return {key: self._mixture_fold(k, shrinkage, components)}
         if shrinkage is None:
-            return {(None, 1): self._fold(k, self._rest(k), self._units(self.index[own]))}
+            return {key: self._fold(k, self._rest(k), self._units(self.index[own]))}
         metric, wanted = self._metrics[k], [shrinkage]
-        if self.whiten and all(key is None for key, _ in self._folds):
+        if self.whiten and all(key[0] is None for key in self._folds):
             wanted = sorted({shrinkage, *LADDER})
         # One rotation serves all shrinkages.
         rows, folds = [(z, metric.rotate(z)) for z in self._units(self.index[own])], {}
         every = self.sample.metric_sums(self.train[k], metric, wanted)
         for value, sums in zip(wanted, every, strict=True):
             shrunk = metric.with_shrinkage(value)
-            folds[value, 1] = self._fold(k, sums, (shrunk.normalize(z, x) for z, x in rows))
+            folds[value, 1, None] = self._fold(k, sums, (shrunk.normalize(z, x) for z, x in rows))
         return folds
 
     def _rest(self, k: int, scatter: bool = False) -> ClassStatistics:
@@ -221,6 +240,43 @@ class Validation:
         rho = self._cosines(self._units(self.index[own], metric), parts.state)
         return ValidationFold(rho, self.y[own], parts.state.kappa, weight, x.shape[1], parts)
 
+    def _refined_fold(self, k: int, shrinkage: float | None, precision: float) -> ValidationFold:
+        """Score the validation rows of a split by refined classes, from the last fit there."""
+        key = k, shrinkage
+        if key not in self._refinements:
+            # Those of one shrinkage are kept.
+            self._refinements = {of: r for of, r in self._refinements.items() if of[1] == shrinkage}
+            self._refinements[key] = self._refinement(k, shrinkage)
+        refinement, x = self._refinements[key]
+        theta = refinement.fit(precision, self._last.get(key), SEARCH_TOLERANCE)
+        self._last[key] = theta
+        statistics = refinement.statistics
+        kappa = statistics.state(self.estimator).kappa
+        y, weight = self.y[self.split == k], statistics.weight
+        return ValidationFold(x @ theta.T, y, kappa, weight, x.shape[1], linear=True)
+
+    def _refinement(self, k: int, shrinkage: float | None) -> tuple[Refinement, Tensor]:
+        """Return the refinement of a split in the metric of a shrinkage, and its rows there."""
+        sample = self.sample
+        if k not in self._turned:
+            metric = None if shrinkage is None else self._metrics[k]
+            sides = [
+                torch.cat([z if metric is None else metric.rotate(z) for z in self._units(index)])
+                for index in (self.train[k], self.index[self.split == k])
+            ]
+            self._turned[k] = metric, sides
+        metric, sides = self._turned[k]
+        if metric is not None:
+            metric = metric.with_shrinkage(shrinkage)
+            sides = [metric.scaled(side) for side in sides]
+        train = self.train[k]
+        y, w = sample.y[train], sample.w[train]
+        statistics = ClassStatistics(sample.num_classes, sample.dim, device=y.device)
+        statistics.add(sides[0], y, w)
+        gain = left_out_gain(sample.at(train), statistics, self.estimator, metric, self._rest(k))
+        batches = [Batch(sides[0], y, w.to(sides[0].dtype))]
+        return Refinement(batches, statistics, gain), sides[1]
+
     def _cosines(self, rows: Iterable[Tensor], state: ClassState) -> Tensor:
         """Compute the cosines [n, M] of unit vectors in chunks, none of them for no rows."""
         mu = state.mu.to(self.sample.rows.dtype)
@@ -235,12 +291,13 @@ class LeaveOneOut(Validation):
         super().__init__(sample, [(every, every)], **settings)
 
     def folds(
-        self, shrinkage: float | None = None, components: int | str = 1
+        self, shrinkage: float | None = None, components: int | str = 1, refine: float | None = None
     ) -> list[ValidationFold]:
-        """Return all rows as one fold; there is no such fold of several components."""
-        if components != 1:
-            raise ValueError(f'expected components=1 with cv="loo", got {components!r}')
-        key = shrinkage, components
+        """Return all rows as one fold; there is no such fold of classes without sums."""
+        for name, value, one in (("components", components, 1), ("refine", refine, None)):
+            if value != one:
+                raise ValueError(f'expected {name}={one} with cv="loo", got {value!r}')
+        key = shrinkage, components, refine
         if key not in self._folds:
             sums, metric = self.sample.summed, None
             if shrinkage is not None:
@@ -305,6 +362,28 @@ def left_out_fold(
         statistics.weight.expand_as(rho).scatter(1, index, weight[:, None]),
         state.dim,
     )
+
+
+def left_out_gain(
+    sample: Sample,
+    statistics: ClassStatistics,
+    estimator: str,
+    metric: Metric | None,
+    plain: ClassStatistics | None,
+) -> float:
+    """Return the factor of the cosines that scores rows of a fit best, each without itself and
+    every class alike: the gain of refined classes before the refinement."""
+    index, _ = draw_rows(sample.y, sample.num_classes, GAIN_CELLS)
+    some = sample.at(index)
+    # A row of weight two counts as two rows, one of which is left out.
+    one = replace(some, w=some.w.clamp_max(1.0))
+    fold = left_out_fold(one, statistics, estimator, metric, plain)
+    known = ~fold.absent & (some.w > 0)
+    if not known.any():
+        return 1.0
+    y, w = fold.y[known], some.w[known]
+    mass = w.new_zeros(sample.num_classes).index_add_(0, y, w)
+    return fit_scale(fold.of_classes(fold.rho, 0.0)[known], y, w / mass[y])
 
 
 def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tensor]:

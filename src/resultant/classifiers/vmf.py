@@ -46,12 +46,18 @@ class VMFClassifier(DirectionClassifier):
         shrinkage: Shrinkage of the within-class covariance towards its mean variance, from 0 to 1;
             or ``"auto"``: `fit` chooses ``shrinkage_`` by five-fold cross-validation.
         center: Subtract the mean of the class means first; None does so for ``"within"``.
+        refine: Precision :math:`\lambda` > 0 with which the refinement holds on to the directions:
+            they are moved by the rows that they get wrong, and scores become linear. None keeps
+            the classes of sums, which `partial_fit` continues; the refinement begins with
+            ``angular`` and ``beta=0``.
 
     Attributes:
         temperature_: Chosen temperature for ``"auto"``.
         shrinkage_: Shrinkage in use.
         metric_: The `Metric` in which classes are fitted, or None; `directions` moves rows there.
         scale_: Fitted factor of the scores.
+        refined_: ``direction`` and ``gain`` of the refined classes, or None; `log_marginal` and
+            ``state_`` remain those of the vMF classes.
         components_: ``state``, ``owner``, ``log_weight`` and ``number`` of several components.
 
     Raises:
@@ -76,8 +82,10 @@ class VMFClassifier(DirectionClassifier):
         whiten: str | Metric | None = None,
         shrinkage: float | str = AUTO,
         center: bool | None = None,
+        refine: float | None = None,
     ) -> None:
         super().__init__(temperature, prior, device, scale, whiten, shrinkage, center)
+        self.refine = refine
         self.realization = realization
         self.beta = beta
         self.estimator = estimator

@@ -1,0 +1,218 @@
+r"""Refined classes: the vMF directions, moved by the rows that they get wrong.
+
+Pure Angular classes of equal gain g are a softmax of the scores :math:`g\mu_c^\top x`. The
+refinement takes :math:`\theta_c=g\mu_c+\delta_c` and minimizes
+
+.. math:: -\sum_n w_n\log p(y_n\mid x_n)+\tfrac\lambda2\sum_c|\delta_c|^2,\qquad
+   p(c\mid x_n)\propto\pi_c\exp(\delta_c^\top x_n+g\,m_{nc}),
+
+where :math:`m_{nc}=\mu_c^\top x_n`, but the row's own class has the direction without the row. A
+row alone in its class keeps the direction. The function is strictly convex; its gradient is a sum
+over rows, so that a pass over chunks of rows, on any machine, adds up to one matrix [C, p].
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from resultant._core.arrays import directions
+from resultant._core.validation import finite_number
+from resultant.classes.metric import Metric
+from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.inputs import Sample, row_chunks
+from resultant.vmf.estimators import ROUNDING
+
+# Rows in the metric are kept up to so many bytes; more are moved there again in every pass.
+KEPT_BYTES = 1 << 30
+
+# Bound of the relative error of theta at which a fit ends, and the most passes.
+TOLERANCE = 1e-4
+MOST_PASSES = 300
+# Pairs of steps and gradients that approximate the curvature.
+MEMORY = 10
+
+
+class Batch(NamedTuple):
+    """Unit vectors in the metric."""
+
+    x: Tensor  # unit vectors [n, p]
+    y: Tensor  # classes [n]
+    w: Tensor  # weights [n]
+
+
+class Batches:
+    """Chunks of a sample in a metric, which can be read several times."""
+
+    def __init__(self, sample: Sample, metric: Metric | None) -> None:
+        self.sample, self.metric = sample, metric
+        number = len(sample.y) * sample.dim * sample.rows.dtype.itemsize
+        self._kept = list(self._read()) if number <= KEPT_BYTES else None
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self._read() if self._kept is None else iter(self._kept)
+
+    def _read(self) -> Iterator[Batch]:
+        s, dtype = self.sample, self.sample.rows.dtype
+        for at in row_chunks(s.rows, s.num_classes):
+            x = directions(s.rows[at])[0].to(dtype)
+            x = x if self.metric is None else self.metric.transform(x)
+            yield Batch(x, s.y[at], s.w[at].to(dtype))
+
+
+def require_precision(refine: Any) -> float | None:
+    """Return the precision of a refinement, or None."""
+    if refine is None:
+        return None
+    value = finite_number("refine", refine)
+    if value <= 0:
+        raise ValueError(f"expected refine > 0 or None, got {value:g}")
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """Refined classes of linear scores ``gain * direction @ x``."""
+
+    direction: Tensor  # unit vectors [C, p]; zeros for a class without rows
+    gain: Tensor  # gains [C]
+
+    @staticmethod
+    def of(theta: Tensor) -> Refined:
+        """Return the classes of vectors theta [C, p]."""
+        gain = theta.norm(dim=1)
+        return Refined(torch.nn.functional.normalize(theta, dim=1), gain)
+
+    @property
+    def theta(self) -> Tensor:
+        """Vectors [C, p] of the scores."""
+        return self.direction * self.gain[:, None]
+
+    def at(self, classes: Tensor) -> Refined:
+        """Return some of the classes."""
+        return Refined(self.direction[classes], self.gain[classes])
+
+    def to(self, dtype: torch.dtype) -> Refined:
+        """Return the classes in a dtype."""
+        return Refined(self.direction.to(dtype), self.gain.to(dtype))
+
+
+@dataclass(eq=False)
+class Refinement:
+    """The refinement of classes in a metric.
+
+    Args:
+        batches: Chunks of the rows, in the metric.
+        statistics: Sums of these rows.
+        gain: Gain g of the directions.
+    """
+
+    batches: Iterable[Batch]
+    statistics: ClassStatistics
+    gain: float
+
+    def __post_init__(self) -> None:
+        first = next(iter(self.batches))
+        total, weight = self.statistics.total, self.statistics.weight
+        length = total.norm(dim=1, keepdim=True)
+        mu = torch.where(length > ROUNDING, total / length.clamp_min(ROUNDING), 0.0)
+        self.prior = (self.gain * mu).to(first.x.dtype)
+        self._share = (weight / weight.sum()).log().to(first.x.dtype)
+        self._offsets = [self._offset(batch) for batch in self.batches]
+
+    def _offset(self, batch: Batch) -> Tensor:
+        """Return g times the change [n] of the cosine of the own class without the row."""
+        x, y, w = batch
+        one, square = w.double().clamp_max(1.0), x.square().sum(1).double()
+        length = self.statistics.total.norm(dim=1)[y]
+        inner = (self.statistics.total.to(x.dtype)[y] * x).sum(1).double()
+        rest = (length.square() - 2 * one * inner + one.square() * square).clamp_min(0).sqrt()
+        # Without the row nothing is left, or nothing that has a direction.
+        alone = self.statistics.weight[y] - one <= ROUNDING * self.statistics.weight[y]
+        alone |= (rest <= 1e-6) | (length <= ROUNDING)
+        without = (inner - one * square) / torch.where(alone, 1.0, rest)
+        change = without - inner / length.clamp_min(ROUNDING)
+        return (self.gain * torch.where(alone, 0.0, change)).to(x.dtype)
+
+    def evaluate(self, theta: Tensor, precision: float) -> tuple[float, Tensor]:
+        """Return the function at theta [C, p], and its gradient [C, p]."""
+        delta = theta - self.prior
+        value, gradient = precision / 2 * float(delta.double().square().sum()), precision * delta
+        for (x, y, w), offset in zip(self.batches, self._offsets, strict=True):
+            own = y[:, None]
+            s = (x @ theta.T).add_(self._share).scatter_add_(1, own, offset[:, None])
+            total = s.logsumexp(1, keepdim=True)
+            loss = total - s.gather(1, own)
+            value += float(w.double() @ loss[:, 0].double())
+            residual = s.sub_(total).exp_().scatter_add_(1, own, torch.full_like(loss, -1.0))
+            gradient.addmm_(residual.mul_(w[:, None]).T, x)
+        return value, gradient
+
+    def fit(
+        self, precision: float, start: Tensor | None = None, tolerance: float = TOLERANCE
+    ) -> Tensor:
+        """Return theta [C, p] for a precision, from a start [C, p] that is near it."""
+        begin = self.prior if start is None else start
+
+        def near(theta: Tensor, gradient: Tensor) -> bool:
+            # The function is convex by ``precision`` at least: the distance to the minimum is no
+            # more than the gradient over it.
+            return float(gradient.norm()) <= tolerance * precision * float(theta.norm())
+
+        return minimize(lambda theta: self.evaluate(theta, precision), begin, near)
+
+
+def minimize(
+    evaluate: Callable[[Tensor], tuple[float, Tensor]],
+    start: Tensor,
+    near: Callable[[Tensor, Tensor], bool],
+) -> Tensor:
+    """Minimize a strictly convex function of a tensor by L-BFGS until ``near`` is true of the
+    tensor and its gradient, or until rounding hides all progress."""
+    at, (value, gradient) = start, evaluate(start)
+    pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=MEMORY)
+    passes = 1
+    while passes < MOST_PASSES and not near(at, gradient):
+        step = -_inverse(gradient, pairs)
+        slope = float((step * gradient).sum())
+        size = 1.0 if pairs else min(1.0, 1 / float(gradient.norm()))
+        for _ in range(20):
+            new = at + size * step
+            after, turned = evaluate(new)
+            passes += 1
+            if after <= value + 1e-4 * size * slope:
+                break
+            # The least point of the parabola through both values.
+            curve = 2 * (after - value - size * slope) / size**2
+            size = min(max(-slope / curve if curve > 0 else 0.5 * size, 0.1 * size), 0.5 * size)
+        else:
+            return at
+        moved, changed = new - at, turned - gradient
+        inner = float((moved * changed).sum())
+        if inner > 0:
+            pairs.append((moved, changed, inner))
+        if not math.isfinite(after) or not (new != at).any():
+            return at
+        at, value, gradient = new, after, turned
+    return at
+
+
+def _inverse(gradient: Tensor, pairs: Iterable[tuple[Tensor, Tensor, float]]) -> Tensor:
+    """Multiply a gradient by the inverse of the curvature that the pairs show."""
+    pairs, direction, parts = list(pairs), gradient.clone(), []
+    for moved, changed, inner in reversed(pairs):
+        part = float((moved * direction).sum()) / inner
+        direction.sub_(changed, alpha=part)
+        parts.append(part)
+    if pairs:
+        _, changed, inner = pairs[-1]
+        direction.mul_(inner / float(changed.square().sum()))
+    for (moved, changed, inner), part in zip(pairs, reversed(parts), strict=True):
+        direction.add_(moved, alpha=part - float((changed * direction).sum()) / inner)
+    return direction
