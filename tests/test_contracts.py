@@ -265,6 +265,10 @@ OTHERS = {
     "tests/classifiers/test_vmf.py": ("VMFClassifier", "CosinePrototypeClassifier"),
     "tests/classifiers/test_cross_validated.py": ("VMFClassifierCV",),
     "tests/classifiers/test_mixture.py": ("VMFMixture", "expected_calibration_error"),
+    "tests/classifiers/test_kmeans.py": ("SphericalKMeans",),
+    "tests/cli/test_compare.py": ("compare",),
+    "tests/analysis/test_rows.py": ("rows",),
+    "tests/cli/test_predict.py": ("load_model", "predict"),
     "tests/analysis/test_analyze.py": ("analyze", "load_classifier", "__version__"),
 }
 
@@ -300,7 +304,7 @@ CONTRACTS = [pytest.param(contract, id=name) for name, contract in FUNCTIONS.ite
 def test_every_public_name_has_an_entry() -> None:
     entries = {name.partition(":")[0] for name in FUNCTIONS}
     others = [name for names in OTHERS.values() for name in names]
-    assert sorted([*entries, *others]) == rs.__all__
+    assert sorted([*entries, *others]) == rs._public()
     for path in OTHERS:
         assert Path(__file__).parent.parent.joinpath(path).is_file(), path
 

@@ -13,7 +13,7 @@ import resultant
 import resultant.analysis
 import resultant.features
 
-NAMES = [name for name in resultant.__all__ if name != "__version__"]
+NAMES = [name for name in resultant._public() if name != "__version__"]
 # Steps of `resultant.analysis.run`, whose arguments are what the step before has made.
 STEPS = ("choose", "compare_sets", "evaluate", "explain", "fit", "plan", "write_files")
 FUNCTIONS = [

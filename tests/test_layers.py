@@ -121,13 +121,38 @@ def test_public_name(folder: str, name: str) -> None:
 
 def test_package_has_its_names_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["__version__", *resultant._OTHERS, *(name for _, name in PUBLIC)]
-    assert resultant.__all__ == sorted(set(names)) and len(names) == len(set(names))
-    folders = {path.name for path in SOURCE.iterdir() if path.is_dir()}
-    assert set(names) <= set(dir(resultant))
-    assert {n for n in dir(resultant) if n[0] != "_"} <= {*names, *folders}
+    assert resultant._public() == sorted(set(names)) and len(names) == len(set(names))
+    assert set(resultant.__all__) < set(names) and len(resultant.__all__) <= 25
+    assert dir(resultant) == sorted({*resultant.__all__, *resultant._FOLDERS})
     # As before the first use of the folder.
     monkeypatch.delattr(resultant, "classes")
     assert resultant.classes.realize is resultant.realize
     for module in (resultant, resultant.classifiers):
         with pytest.raises(AttributeError, match=f"'{module.__name__}' has no attribute 'losss'"):
             _ = module.losss
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("vMF", "VonMisesFisher"),
+        ("VmfClassifier", "VMFClassifier"),
+        ("ProcoLoss", "ProCoLoss"),
+        ("gain", "angular_gain"),
+        ("log_bessel", "log_bessel_i"),
+        ("SphericalKmeans", "SphericalKMeans"),
+        ("load", "load_classifier"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_one(wrong: str, right: str) -> None:
+    with pytest.raises(ImportError, match=f"no attribute '{wrong}'; did you mean .*{right}"):
+        exec(f"from resultant import {wrong}")
+    with pytest.raises(AttributeError, match=right):
+        getattr(resultant, wrong)
+    assert not hasattr(resultant, wrong)
+
+
+def test_folders_and_modules_are_imported_as_ever() -> None:
+    exec("from resultant import analysis, cli, theory, _version")
+    with pytest.raises(ImportError, match="no attribute 'qwertz'"):
+        exec("from resultant import qwertz")

@@ -45,7 +45,7 @@ def _name(
     """Link a public name to the reference; other names are plain code."""
     literal = nodes.literal(raw, text)
     short = text.removeprefix("resultant.")
-    if short.split(".")[0] not in resultant.__all__:
+    if short.split(".")[0] not in resultant._public():
         return [literal], []
     target = f"resultant.{short}"
     link = addnodes.pending_xref(raw, literal, refdomain="py", reftype="obj", reftarget=target)

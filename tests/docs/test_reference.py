@@ -16,7 +16,7 @@ PRINTED = ROOT / "reproduction" / "resultant_reproduction" / "printed"
 PAPER = tomllib.loads((PRINTED / "paper.toml").read_text())
 EQUATIONS = tomllib.loads((ROOT / "docs" / "equations.toml").read_text())
 ANALYSIS = EQUATIONS.pop("analysis")
-NAMES = [n for n in resultant.__all__ if n != "__version__" and n not in resultant._OTHERS]
+NAMES = [n for n in resultant._public() if n != "__version__" and n not in resultant._OTHERS]
 # Analysis names that compute nothing themselves, as their page says.
 PLAIN = {"ask_theory", "load_space", "load_classifier", "compare_sets"}
 # Steps of a run, and the run.

@@ -1,14 +1,18 @@
 """The verdict on two feature sets."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from resultant._core.text import signed
 from resultant.analysis import metrics
 from resultant.analysis.choose import percent
+from resultant.analysis.read import ready
 from resultant.analysis.result import SetComparison
-from resultant.analysis.run import Study
-from resultant.analysis.split import row_weights
+from resultant.analysis.run import Progress, Study, run
+from resultant.analysis.split import Settings, row_weights
 from resultant.features.identities import match_rows
+from resultant.features.prepare import Prepared
+from resultant.features.selection import WORDS as OF_WORDS
 
 WORDS = {"better": "B is better than A", "worse": "A is better than B"}
 WORDS["tie"] = "A and B are not significantly different"
@@ -41,3 +45,52 @@ def compare_sets(studies: Sequence[Study], a: int, b: int) -> SetComparison:
     text = f"{WORDS[d.verdict]}: {metric} of {' and '.join(values)}; {value} points [{low}, {high}]"
     text += f" for B on {rows}, p = {d.p_value:.2g}."
     return SetComparison(a, b, metric, d, paired, number, text)
+
+
+def compare_stores(
+    stores: Sequence[Prepared],
+    titles: Sequence[str],
+    settings: Settings,
+    seed: int,
+    progress: Progress = lambda _: None,
+) -> tuple[list[Study], tuple[SetComparison, ...], list[int]]:
+    """Analyze two stores of as many feature sets; return the studies of A and then of B, a verdict
+    for each pair, and the indices of the studies to use of A, whose pair decides, and of B."""
+    studies: list[Study] = []
+    chosen: list[int] = []
+    for side, store, title in zip("AB", stores, titles, strict=True):
+        sets = ready(store, f"{side}: {title}", seed=seed)
+        # Both sides have the metric of A.
+        metric = studies[0].plan.metric if studies else settings.metric
+        shared = replace(settings, theory=False, metric=metric)
+        some, best = run(sets, shared, lambda text, side=side: progress(f"{side}: {text}"))
+        chosen.append(len(studies) + best)
+        studies += some
+    pairs = len(studies) // 2
+    return studies, tuple(compare_sets(studies, i, pairs + i) for i in range(pairs)), chosen
+
+
+def pair_features(
+    a: Sequence[str], b: Sequence[str], where: Sequence[object]
+) -> dict[str, tuple[str, str]]:
+    """Pair features of one name, or the only ones, whatever their names."""
+    same = {name: (name, name) for name in a if name in b}
+    if not same and len(a) == len(b) == 1:
+        same = {f"{a[0]}, {b[0]}": (a[0], b[0])}
+    if not same:
+        got = f"{', '.join(a)} in {where[0]} and {', '.join(b)} in {where[1]}"
+        raise ValueError(f"expected features of one name in both, got {got}")
+    return same
+
+
+def require_same_classes(where: Sequence[object], stores: Sequence[Prepared]) -> None:
+    """Raise if the classes of two stores differ, by name unless one side has only labels."""
+    # The labels of words are their order, which says nothing of another file.
+    only_labels = {all(map(str.isdecimal, store.names)) for store in stores}
+    words = any(store.store.metadata.get("labels") == OF_WORDS for store in stores)
+    if len(only_labels) == 2 and not words:
+        return
+    for c, (a, b) in enumerate(zip(*(store.names for store in stores), strict=True)):
+        if a != b:
+            got = f"{a!r} in {where[0]} and {b!r} in {where[1]}"
+            raise ValueError(f"expected the same classes in both, but class {c} is called {got}")

@@ -55,6 +55,22 @@ def read(
         >>> data.class_names, {split.name: len(split) for split in data.splits}
         (('ant', 'bee'), {'train': 32, 'test': 8})
     """
+    title, store = open_store(X, y, labels, ids, groups, features, test, val)
+    prepared = prepare(store, seed=seed)
+    return ready(prepared, title, fit_fraction, seed)
+
+
+def open_store(
+    X: Any,
+    y: Any = None,
+    labels: str | None = None,
+    ids: Any = None,
+    groups: Any = None,
+    features: str | None = None,
+    test: tuple[Any, Any] | None = None,
+    val: tuple[Any, Any] | None = None,
+) -> tuple[str, FeatureStore]:
+    """Return a title in a few words, and the store of a path, a data frame or arrays."""
     whole = isinstance(X, str | os.PathLike)
     if whole or (y is None and hasattr(X, "columns")):
         if y is not None or test is not None or val is not None:
@@ -64,11 +80,8 @@ def read(
         if any(name is not None and not isinstance(name, str) for name in names):
             raise ValueError("expected names of columns for labels, ids and groups, got values")
         title = printable(Path(X).name) if whole else "data frame"
-        store = FeatureStore.open(X, **names._asdict())
-    else:
-        title, store = "features", memory_store(X, y, ids, groups, test, val)
-    prepared = prepare(store, seed=seed)
-    return ready(prepared, title, fit_fraction, seed)
+        return title, FeatureStore.open(X, **names._asdict())
+    return "features", memory_store(X, y, ids, groups, test, val)
 
 
 def ready(

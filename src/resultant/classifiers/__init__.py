@@ -2,14 +2,15 @@
 
 `vmf` and `cross_validated` are the classifiers, on `base` (fits and queries), `inputs` (rows of
 users) and `files`. `search` chooses settings on the rows of `validation`, in `folds`;
-`calibration` makes probabilities of scores; `em` fits several distributions, as `mixture`, and
-`refine` moves the classes by the rows that they get wrong.
+`calibration` makes probabilities of scores; `em` fits several distributions, as `mixture` and
+`kmeans`, and `refine` moves the classes by the rows that they get wrong.
 """
 
 from resultant.classifiers.calibration import (
     expected_calibration_error as expected_calibration_error,
 )
 from resultant.classifiers.cross_validated import VMFClassifierCV as VMFClassifierCV
+from resultant.classifiers.kmeans import SphericalKMeans as SphericalKMeans
 from resultant.classifiers.mixture import VMFMixture as VMFMixture
 from resultant.classifiers.vmf import (
     CosinePrototypeClassifier as CosinePrototypeClassifier,

@@ -46,9 +46,8 @@ class Compare(FeatureOptions):
 
 def compare(options: Compare) -> None:
     """Compare both sides, write the report and print its summary."""
-    from resultant.analysis.compare import compare_sets
-    from resultant.analysis.read import ready
-    from resultant.analysis.run import explain, run
+    from resultant.analysis.compare import compare_stores
+    from resultant.analysis.run import explain
     from resultant.cli.progress import Screen
 
     options.check()
@@ -56,17 +55,10 @@ def compare(options: Compare) -> None:
     titles = [printable(path.name if short else path) for path in (options.a, options.b)]
     with Screen(options.quiet, options.json) as screen, tempfile.TemporaryDirectory() as folder:
         stores, names = read_sides(options, Path(folder), screen)
-        settings, studies, chosen, pairs = options.settings(), [], [], len(names)
-        steps = [lambda text, side=side: screen.step(f"{side}: {text}") for side in "AB"]
-        for i, store in enumerate(stores):
-            sets = ready(store, f"{'AB'[i]}: {titles[i]}", seed=options.seed)
-            # Both sides have the metric of A.
-            metric = studies[0].plan.metric if studies else settings.metric
-            shared = replace(settings, theory=False, metric=metric)
-            some, first = run(sets, shared, steps[i])
-            chosen.append(len(studies) + first)
-            studies += some
-        comparisons = tuple(compare_sets(studies, i, pairs + i) for i in range(pairs))
+        studies, comparisons, chosen = compare_stores(
+            stores, titles, options.settings(), options.seed, screen.step
+        )
+        pairs = len(comparisons)
         # The pair whose first side is used decides.
         decided = comparisons[chosen[0]]
         both = [result for i in chosen if (result := studies[i].result) is not None]
@@ -78,7 +70,7 @@ def compare(options: Compare) -> None:
         # The verdict is known before the details of the page.
         print_lines(screen, lines)
         for i, study in enumerate(studies):
-            explain(study, steps[i >= pairs])
+            explain(study, lambda text, side="AB"[i >= pairs]: screen.step(f"{side}: {text}"))
         used = chosen[decided.difference.verdict == "better"]
         finish(options, screen, " and ".join(titles), studies, used, comparisons)
 
@@ -87,6 +79,7 @@ def read_sides(
     options: Compare, folder: Path, screen: Screen
 ) -> tuple[list[Prepared], dict[str, tuple[str, str]]]:
     """Return the stores of A and B, of networks too, and the features to compare by name."""
+    from resultant.analysis.compare import pair_features, require_same_classes
     from resultant.features.prepare import prepare
     from resultant.training.network_files import find_network
 
@@ -116,14 +109,7 @@ def read_sides(
             raise ValueError(f"expected one {noun} in both, got {got}")
     if not networks:
         require_same_classes(paths, [stores[0], stores[1]])
-    a, b = features[0], features[1]
-    same = {name: (name, name) for name in a if name in b}
-    if not same and len(a) == len(b) == 1:
-        # The only ones, whatever their names.
-        same = {f"{a[0]}, {b[0]}": (a[0], b[0])}
-    if not same:
-        got = f"{', '.join(a)} in {paths[0]} and {', '.join(b)} in {paths[1]}"
-        raise ValueError(f"expected features of one name in both, got {got}")
+    same = pair_features(features[0], features[1], paths)
     for i, network in networks.items():
         from resultant.features.store import FeatureStore
         from resultant.training.extract import extract
@@ -137,18 +123,3 @@ def read_sides(
     screen.step("read and check the rows")
     chosen = [replace(stores[i], features=tuple(n[i] for n in same.values())) for i in (0, 1)]
     return chosen, same
-
-
-def require_same_classes(paths: Sequence[Path], stores: Sequence[Prepared]) -> None:
-    """Raise if the classes of two stores differ, by name unless one side has only labels."""
-    from resultant.features.selection import WORDS
-
-    # The labels of words are their order, which says nothing of another file.
-    only_labels = {all(map(str.isdecimal, store.names)) for store in stores}
-    words = any(store.store.metadata.get("labels") == WORDS for store in stores)
-    if len(only_labels) == 2 and not words:
-        return
-    for c, (a, b) in enumerate(zip(*(store.names for store in stores), strict=True)):
-        if a != b:
-            got = f"{a!r} in {paths[0]} and {b!r} in {paths[1]}"
-            raise ValueError(f"expected the same classes in both, but class {c} is called {got}")

@@ -1,17 +1,20 @@
-"""`resultant.analyze`: the analysis of features from Python."""
+"""`resultant.analyze` and `resultant.compare`: the commands from Python."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from resultant.analysis.read import read
+from resultant.analysis.compare import compare_stores, pair_features, require_same_classes
+from resultant.analysis.read import open_store, read
 from resultant.analysis.result import AnalysisResult
 from resultant.analysis.run import run
 from resultant.analysis.split import Settings
+from resultant.features.prepare import prepare
 from resultant.report.page import require_report_folder, write_report
 
 
@@ -84,4 +87,74 @@ def analyze(
     studies, first = run(sets, settings)
     found = tuple(study.result for study in studies if study.result is not None)
     result = AnalysisResult(sets[0].source, found, first, options=vars(settings))
+    return result if out is None else write_report(Path(out), result, studies)
+
+
+def compare(
+    a: Any,
+    b: Any,
+    *,
+    labels: str | None = None,
+    ids: str | None = None,
+    groups: str | None = None,
+    features: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    metric: str | None = None,
+    references: str = "fast",
+    seed: int = 0,
+    estimator: str = "mle",
+    temperature: float | None = None,
+    device: torch.device | str = "cpu",
+) -> AnalysisResult:
+    """Compare two feature sets of the same classes: which gives the better classifier.
+
+    Each side is analyzed as by `analyze`. Test rows are paired by their ids; without ids they are
+    taken for two samples of rows.
+
+    Args:
+        a, b: The two sides, each the path of a feature file, a data frame, or a tuple (X, y) or
+            (X, y, ids) of features [N, p], labels [N] and values [N] that identify the rows.
+        labels, ids, groups, features: Names of columns of files and data frames, see `analyze`.
+        out: Folder of a report, which is written if given.
+        metric, references, seed, estimator, temperature, device: As in `analyze`, for both sides.
+
+    Returns:
+        The result: ``comparisons[0].sentence``, ``comparisons[0].difference`` and so on.
+
+    Raises:
+        ValueError: Rows, labels or classes do not fit.
+
+    Example:
+        >>> import numpy as np
+        >>> import resultant
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.arange(400) % 4
+        >>> before, after = (np.eye(8)[y] + s * rng.normal(size=(400, 8)) for s in (1.0, 0.3))
+        >>> result = resultant.compare((before, y), (after, y), references="none")
+        >>> result.comparisons[0].difference.verdict
+        'better'
+    """
+    if out is not None:
+        require_report_folder(Path(out))
+    names: dict[str, Any] = {"labels": labels, "ids": ids, "groups": groups}
+    titles, stores = [], []
+    for side in (a, b):
+        if isinstance(side, tuple):
+            title, store = open_store(*side[:2], ids=side[2] if len(side) > 2 else None)
+        else:
+            title, store = open_store(side, features=features, **names)
+        titles.append(title)
+        # The rows of B are divided as the same rows of A.
+        like = stores[0].divided if stores else None
+        stores.append(prepare(store, seed=seed, like=like))
+    titles = ["A", "B"] if titles[0] == titles[1] else titles
+    same = pair_features(stores[0].features, stores[1].features, titles)
+    require_same_classes(titles, stores)
+    sides = [replace(stores[i], features=tuple(n[i] for n in same.values())) for i in (0, 1)]
+    settings = Settings(estimator, temperature, references, metric, device, out is not None)
+    studies, comparisons, chosen = compare_stores(sides, titles, settings, seed)
+    used = chosen[comparisons[chosen[0]].difference.verdict == "better"]
+    found = tuple(study.result for study in studies if study.result is not None)
+    title = " and ".join(titles)
+    result = AnalysisResult(title, found, used, comparisons, options=vars(settings))
     return result if out is None else write_report(Path(out), result, studies)
