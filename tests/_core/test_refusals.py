@@ -57,7 +57,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (lambda: features(Z.long()), "z of a floating dtype, got torch.int64"),
     (lambda: features(Z.to("meta")), "z on cpu, got z on meta"),
     # The index of a bad row counts from the first row, not from the first of its chunk.
-    (lambda: features(LONG), r"\|z\| - 1 .* at index 2 \(norm"),
+    (lambda: features(LONG), r"z of length 1 .* at index 2 \(norm"),
     (lambda: labels(Y[:4]), r"y \[5\], one per row of z, got shape \(4,\)"),
     (lambda: labels(Y.int()), "y of dtype torch.int64, got torch.int32"),
     (lambda: labels(Y.to("meta")), "y on cpu, got y on meta"),

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from scipy.sparse import csr_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
@@ -121,3 +123,22 @@ def test_crafted_files_are_refused_in_a_line(change: Any, said: str | None, tmp_
     with pytest.raises(ValueError, match=said) as caught:
         VMFClassifier.load(path)
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor, csr_matrix])
+def test_rows_of_zeros_are_told(kind: Any) -> None:
+    """In fits and in queries; rows with a zero in the first column are no such rows."""
+    rows = X.copy()
+    rows[:, 0] = 0
+    model = VMFClassifier().fit(kind(rows), Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(kind(rows))
+    rows[[7, 9]] = 0
+    told = (
+        "2 of 160 rows in X are zeros, which have no direction and say nothing; the first is row 7"
+    )
+    with pytest.warns(UserWarning, match=told):
+        model.predict(kind(rows))
+    with pytest.warns(UserWarning, match=told):
+        VMFClassifier().fit(kind(rows), Y)

@@ -297,3 +297,16 @@ def test_steps_and_results(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> No
         console.print("first")
         console.print("second")
         assert console.quiet
+
+
+@pytest.mark.parametrize("name", [*NAMES, "train images"])
+def test_help_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch, capsys: Shown) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.main([*name.split(), "--help"]) == 0
+    shown = capsys.readouterr().out
+    # Commands to copy stay on one line.
+    commands = re.compile(r"usage:|  (cat .* )?resultant ")
+    assert max(len(line) for line in shown.splitlines() if not commands.match(line)) <= 80
+    # No option has a twin that says the opposite.
+    options = set(re.findall(r"--[a-z][a-z-]+", shown))
+    assert not {o for o in options if f"--no-{o[2:]}" in options}

@@ -28,10 +28,11 @@ class _UnitVector(constraints.Constraint):
             square = self._squares(x)
         if not validation.is_inside(square, (1 - tolerance) ** 2, (1 + tolerance) ** 2):
             # Vectors of unit length in half precision are not of unit length in float32.
-            remedy = "normalize after casting to float32"
-            rule, ends = f"within {tolerance:.1e} of zero", (-tolerance, tolerance)
-            excess = square.sqrt() - 1
-            validation.require_in_range(f"|{name}| - 1", excess, *ends, rule=rule, remedy=remedy)
+            remedy = "normalize after casting to float32; zeros have no direction"
+            rule, ends = f"1 within {tolerance:.1e}", (1 - tolerance, 1 + tolerance)
+            validation.require_in_range(
+                f"{name} of length", square.sqrt(), *ends, rule=rule, remedy=remedy, digits=8
+            )
 
     def _squares(self, x: Tensor) -> Tensor:
         # The rounding of a sum grows less with p than that of torch.linalg.vector_norm.

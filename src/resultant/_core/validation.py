@@ -164,6 +164,7 @@ def require_in_range(
     rule: str,
     open_low: bool = False,
     remedy: str = "",
+    digits: int = 6,
 ) -> None:
     """Raise unless `is_inside`, with the first bad value, its index and the ``remedy``."""
     if is_inside(a, low, high, open_low=open_low):
@@ -175,7 +176,7 @@ def require_in_range(
         index = [int(i) for i in bad.nonzero()[0]]
         at = f" at index {index[0] if len(index) == 1 else tuple(index)}" if index else ""
         a = float(a[tuple(index)])
-    raise ValueError(f"expected {name} {rule}, got {a:g}{at}{remedy and f' ({remedy})'}")
+    raise ValueError(f"expected {name} {rule}, got {a:.{digits}g}{at}{remedy and f' ({remedy})'}")
 
 
 def require_within(

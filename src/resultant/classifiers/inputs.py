@@ -28,6 +28,7 @@ from torch import Tensor
 from resultant._core import memory
 from resultant._core.arrays import directions
 from resultant._core.device import require_device
+from resultant._core.text import counted
 from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric, have_direction
 from resultant.classes.statistics import ClassStatistics
@@ -186,6 +187,13 @@ def features(
     estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1, dense: bool = False
 ) -> Rows:
     """Return X [N, p] as finite rows of float32 or float64, ``least`` of them or more."""
+    rows = finite_rows(estimator, X, reset=reset, least=least, dense=dense)
+    warn_of_zeros(rows)
+    return rows
+
+
+def finite_rows(estimator: BaseEstimator, X: Any, *, reset: bool, least: int, dense: bool) -> Rows:
+    """Return the rows of `features`."""
     narrowest = 2 if reset else 1
     if not isinstance(X, Tensor):
         kinds: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
@@ -253,6 +261,20 @@ def warn_of_units(rows: Rows) -> None:
         text += " and decides all directions; standardize the columns"
         text += ' (sklearn.preprocessing.StandardScaler), or use whiten="within"'
         warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def warn_of_zeros(rows: Rows) -> None:
+    """Warn if rows are zeros, which have no direction."""
+    if isinstance(rows, SparseRows):
+        zeros = np.flatnonzero(abs(rows.matrix).max(axis=1).toarray()[:, 0] == 0)
+    else:
+        # Most rows differ from zero in their first column.
+        zeros = as_numpy((rows[:, 0] == 0).nonzero()[:, 0])
+        zeros = zeros[~as_numpy(rows[torch.from_numpy(zeros).to(rows.device)].any(1))]
+    if len(zeros):
+        text = f"{len(zeros):,} of {counted(len(rows), 'row', 'rows')} in X are zeros, which have"
+        text += f" no direction and say nothing; the first is row {zeros[0]}"
+        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def widest_column(x: Tensor) -> tuple[int, float]:

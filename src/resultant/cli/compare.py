@@ -27,8 +27,7 @@ class Compare(FeatureOptions):
 
     Features with the same name are compared, or the only features of each side. The features of a
     network are extracted first. A network is RUN.safetensors of a training, the folder of a
-    training with a single network, the output of import-proco, or checkpoint.safetensors:RUN of an
-    unfinished training.
+    training with a single network, or checkpoint.safetensors:RUN of an unfinished training.
 
     Example:
       resultant compare before.safetensors after.safetensors

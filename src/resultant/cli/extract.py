@@ -34,7 +34,7 @@ class Extract:
     path: tyro.conf.Positional[
         Annotated[Optional[Path], tyro.conf.arg(metavar="[NETWORK]", help_behavior_hint="")]
     ] = None
-    """RUN.safetensors of a training, or the output of import-proco."""
+    """RUN.safetensors of a training."""
     network: arguments.NetworkOptions = field(default_factory=arguments.NetworkOptions)
     """A timm network."""
     image_set: arguments.ImageOptions = field(default_factory=arguments.ImageOptions)

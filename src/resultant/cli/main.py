@@ -9,9 +9,11 @@ import io
 import os
 import pkgutil
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from difflib import get_close_matches
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -45,12 +47,12 @@ class Command(NamedTuple):
 COMMANDS = {
     name: Command(f"resultant.cli.{name}:{name.title()}", f"resultant.cli.{name}:{name}", summary)
     for name, summary in (
-        ("analyze", "analyze frozen features, write a report"),
-        ("compare", "compare two feature sets or networks"),
-        ("train", "train networks, many at once"),
-        ("extract", "write the features of a network"),
-        ("predict", "predict the classes of new pictures"),
-        ("probe", "fit linear probes to features"),
+        ("analyze", "the best classifier, and labels that look wrong"),
+        ("compare", "which of two feature sets or networks is better"),
+        ("train", "train a network on a folder of images"),
+        ("extract", "the features of images, by any timm network"),
+        ("predict", "the classes of new pictures or features"),
+        ("probe", "accuracy of linear probes on features"),
     )
 }
 # Entry points of other distributions, such as the reproduction of the paper.
@@ -169,14 +171,30 @@ def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
 
     # An option is named after its field, also in a nested dataclass.
     config = conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes, conf.CascadeSubcommandArgs
-    errors = io.StringIO()
+    # --no-evaluate switches off what is on, and nothing else has a --no-twin.
+    config += (conf.FlagCreatePairsOff,)
+    errors, shown = io.StringIO(), io.StringIO()
     try:
-        with redirect_stderr(errors):
+        with redirect_stderr(errors), redirect_stdout(shown):
             return call(prog=prog, args=arguments, config=config)
     finally:
+        help_asked = {"-h", "--help"} & set(arguments)
+        print(wrapped(shown.getvalue()) if help_asked else shown.getvalue(), end="")
         # Tyro names the help of a subcommand without the command.
         own = rf"in resultant (\S+ --help) {{0,{len(prog) - len('resultant')}}}"
         print(re.sub(own, rf"in {prog} \1", errors.getvalue()), end="", file=sys.stderr)
+
+
+def wrapped(text: str) -> str:
+    """Wrap the paragraphs of a help at the width of the terminal, which tyro does in boxes alone;
+    words on indented lines stay where they are."""
+    width = shutil.get_terminal_size().columns
+    paragraphs = text.split("\n\n")
+    for i, paragraph in enumerate(paragraphs):
+        # A usage line too; the script of a completion has other words.
+        if re.match(r"[A-Z]", paragraph) and not re.search(r"^[ ╭│]", paragraph, re.M):
+            paragraphs[i] = textwrap.fill(paragraph, width, break_on_hyphens=False)
+    return "\n\n".join(paragraphs)
 
 
 def usage() -> str:
@@ -187,7 +205,8 @@ def usage() -> str:
     return f"""\
 usage: resultant COMMAND [OPTIONS]
 
-Exact von Mises-Fisher contrastive learning, and its angular gain.
+Find the best classifier for your embeddings, the labels that look
+wrong, and the classes of new pictures. Begin with: resultant analyze
 
 commands:
 {lines}
