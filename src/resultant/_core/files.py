@@ -85,17 +85,17 @@ def require_writable_file(path: Path) -> None:
         raise NotADirectoryError(f"expected a folder to write {path.name} in, got {path.parent}")
 
 
-def require_writable_folder(out: Path) -> None:
-    """Raise a ValueError unless ``out``, of the option --out, is or can be a writable folder."""
+def require_writable_folder(out: Path, option: str = "--out") -> None:
+    """Raise a ValueError unless ``out``, of an option, is or can be a writable folder."""
     existing = next(part for part in (out, *out.parents) if part.exists() or part.is_symlink())
     if not existing.is_dir():
-        raise ValueError(f"expected --out to be a folder, got a file: {existing}")
+        raise ValueError(f"expected {option} to be a folder, got a file: {existing}")
     try:
         with _private_folder(existing / "writable"):
             pass
     except OSError as error:
         can = "files can be written" if existing == out else "a folder can be made"
-        rule = f"expected --out where {can}, got {out}"
+        rule = f"expected {option} where {can}, got {out}"
         raise ValueError(f"{rule} ({error.strerror})") from None
 
 

@@ -253,7 +253,10 @@ def unit_rows(metric: Metric | None, x: Tensor) -> Tensor:
 def _fit_vmf(model: Any, data: FeatureSet, rows: Tensor) -> int:
     """Fit one model; the metric of very many rows to a stratified sample of them."""
     some = rows[stratified(data.train.y[rows], SEARCH_BYTES / (4 * data.dim))]
-    model.fit(data.train.read(some), data.train.y[some].numpy())
+    with warnings.catch_warnings():
+        # The page has a caution about columns of different units.
+        warnings.filterwarnings("ignore", "column .* varies", UserWarning)
+        model.fit(data.train.read(some), data.train.y[some].numpy())
     if len(some) == len(rows) or method_of(model.get_params()) == MIXTURE:
         return len(some)
     sums = ClassStatistics(data.num_classes, data.dim)

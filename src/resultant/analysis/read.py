@@ -16,7 +16,7 @@ from resultant.features.naming import Names
 from resultant.features.origins import Column, Origin
 from resultant.features.prepare import Prepared, check_features, prepare
 from resultant.features.rows import NonNumericArray
-from resultant.features.selection import WORDS, row_numbers
+from resultant.features.selection import CLASS_LABELS, CLASS_NAMES, WORDS, row_numbers
 from resultant.features.store import FeatureStore
 
 
@@ -32,6 +32,8 @@ def read(
     val: tuple[Any, Any] | None = None,
     fit_fraction: float | None = None,
     seed: int = 0,
+    drop_zero_rows: bool = False,
+    skip_unknown_classes: bool = False,
 ) -> list[FeatureSet]:
     """Read features and labels, and divide them if they have no test rows.
 
@@ -43,6 +45,8 @@ def read(
         test, val: Features and labels of test and validation rows, of arrays.
         fit_fraction: Fraction of the training rows to fit; the others validate.
         seed: Seed of the division and of the folds.
+        drop_zero_rows: Leave out rows of zero vectors.
+        skip_unknown_classes: Leave out rows of classes without a training row.
 
     Returns:
         The feature sets, ready for `resultant.analysis.run`.
@@ -56,7 +60,7 @@ def read(
         (('ant', 'bee'), {'train': 32, 'test': 8})
     """
     title, store = open_store(X, y, labels, ids, groups, features, test, val)
-    prepared = prepare(store, seed=seed)
+    prepared = prepare(store, drop_zero_rows, skip_unknown_classes, seed=seed)
     return ready(prepared, title, fit_fraction, seed)
 
 
@@ -98,7 +102,9 @@ def memory_store(X: Any, y: Any, ids: Any, groups: Any, test: Any, val: Any) -> 
         raise ValueError("expected labels y [N] with features X [N, p], got None")
     splits = {"train": (X, y), "test": test, "val": val}
     parts = {name: pair for name, pair in splits.items() if pair is not None}
-    labels = {name: plain(own) for name, (_, own) in parts.items()}
+    labels = {name: one_per_row("labels", own) for name, (_, own) in parts.items()}
+    if len({a.dtype.kind in "U" for a in labels.values()}) > 1:
+        raise ValueError("expected labels of all splits as words or as numbers, got both")
     known = np.unique(np.concatenate(list(labels.values())))
     arrays: dict[str, Any] = {}
     for name, (x, _) in parts.items():
@@ -112,9 +118,9 @@ def memory_store(X: Any, y: Any, ids: Any, groups: Any, test: Any, val: Any) -> 
     for what, values in (("identities", ids), ("groups", groups)):
         if values is None:
             continue
-        words = plain(values)
+        name = "ids" if what == "identities" else what
+        words = one_per_row(name, values)
         if words.shape != labels["train"].shape:
-            name = "ids" if what == "identities" else what
             rule = f"expected {name} [{len(labels['train'])}], one per row of X"
             raise ValueError(f"{rule}, got shape {words.shape}")
         distinct, codes = np.unique(words.astype(str), return_inverse=True)
@@ -125,9 +131,44 @@ def memory_store(X: Any, y: Any, ids: Any, groups: Any, test: Any, val: Any) -> 
         name = "id" if what == "identities" else "group"
         columns = {**before.columns, name: Column([column])}
         origins["train"] = Origin(before.files, before.file, before.row, columns)
-    about = {"class_names": [str(label) for label in known.tolist()], "num_classes": len(known)}
-    words = {"labels": WORDS} if known.dtype.kind in "UO" else {}
-    return FeatureStore("features", arrays, {**about, **words}, origins=origins)
+    about: dict[str, Any] = {
+        CLASS_NAMES: [str(label) for label in known.tolist()],
+        CLASS_LABELS: known.tolist(),
+    }
+    about |= {"num_classes": len(known), **({"labels": WORDS} if known.dtype.kind == "U" else {})}
+    return FeatureStore("features", arrays, about, origins=origins)
+
+
+def one_per_row(name: str, values: Any) -> np.ndarray:
+    """Return labels, ids or groups [N] as booleans, whole numbers or strings; none is missing."""
+    a = plain(values)
+    if a.ndim != 1:
+        hint = "; take the argmax of one-hot rows" if a.ndim == 2 else ""
+        raise ValueError(f"expected {name} [N], one per row, got shape {a.shape}{hint}")
+    each, real = a.tolist(), a.dtype.kind in "fO"
+    missing = [i for i, v in enumerate(each) if is_missing(v)]
+    if missing:
+        number = "" if len(missing) == 1 else f", the first of {len(missing):,} rows"
+        rule = f"expected {name} in every row, got nothing in row {missing[0]}{number}"
+        raise ValueError(f"{rule}; fill in these rows or leave them out")
+    words = [isinstance(v, str) for v in each]
+    if any(words) != all(words):
+        i = words.index(not words[0])
+        raise ValueError(f"expected {name} as words or as numbers, got {each[0]!r} and {each[i]!r}")
+    if real and not any(words):
+        bad = next((i for i, v in enumerate(each) if v != int(v)), None)
+        if bad is not None:
+            rule = f"expected {name} to be words or whole numbers"
+            raise ValueError(f"{rule}, got {each[bad]} in row {bad}")
+        return np.array(each, np.int64)
+    return a.astype(str) if any(words) else a
+
+
+def is_missing(value: Any) -> bool:
+    """Return True for None, NaN, the missing values of pandas, and words without a letter."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
 def plain(a: Any) -> Any:

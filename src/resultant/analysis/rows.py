@@ -29,7 +29,8 @@ def rows(
         X, y: Features and labels, a data frame, or the path of a file, as in `analyze`.
         references, metric, device: As in `analyze`.
         **options: Other arguments of `analyze` about rows: ``labels``, ``ids``, ``groups``,
-            ``features``, ``test``, ``val``, ``fit_fraction`` and ``seed``.
+            ``features``, ``test``, ``val``, ``fit_fraction``, ``seed``, ``drop_zero_rows`` and
+            ``skip_unknown_classes``.
 
     Returns:
         A data frame of pandas, one line per row, in the order of the rows in their files. ``file``

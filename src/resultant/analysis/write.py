@@ -19,7 +19,7 @@ from resultant.analysis.explain import DEVIATIONS, places_of
 from resultant.analysis.result import AnalysisResult, Places
 from resultant.analysis.run import Study
 from resultant.analysis.split import FeatureSet
-from resultant.features.selection import WORDS
+from resultant.features.selection import CLASS_LABELS
 
 RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"
 PREDICTIONS, ALL_ROWS = "predictions.parquet", "rows.parquet"
@@ -71,11 +71,8 @@ def saved_classifier(study: Study) -> Any:
 
 
 def user_labels(data: FeatureSet) -> np.ndarray:
-    """Return the labels [C] of the user: words if they are words, else the numbers of the file."""
-    names = data.class_names
-    if all(name.isdecimal() for name in names):
-        return np.array([int(name) for name in names])
-    return np.array(names) if data.metadata.get("labels") == WORDS else np.arange(len(names))
+    """Return the labels [C] as the user has them: numbers, words or booleans."""
+    return np.array(data.metadata.get(CLASS_LABELS, data.class_names))
 
 
 def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:

@@ -105,7 +105,7 @@ class FeatureOptions:
 
         require_report_folder(self.out)
         if self.json is not None and str(self.json) != STDIN:
-            require_writable_folder(self.json.parent)
+            require_writable_folder(self.json.parent, "the folder of --json")
             require_writable_file(self.json)
         if self.temperature is not None:
             where = self.temperature, 1, torch.device("cpu"), True

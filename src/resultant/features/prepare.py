@@ -12,6 +12,7 @@ from resultant._core.text import counted, listed, one_line, shown
 from resultant.features.identities import match_rows
 from resultant.features.naming import among, split_part, what_of
 from resultant.features.rows import Rows, ZeroVectorsError
+from resultant.features.selection import CLASS_LABELS
 from resultant.features.store import FeatureStore
 
 TEST_SHARE = 0.2
@@ -134,7 +135,8 @@ def zeros_may_be_dropped() -> Iterator[None]:
     try:
         yield
     except ZeroVectorsError as error:
-        raise ValueError(f"{error}; --drop-zero-rows leaves them out") from None
+        hint = "--drop-zero-rows (in Python drop_zero_rows=True) leaves them out"
+        raise ValueError(f"{error}; {hint}") from None
 
 
 class _Rows:
@@ -246,7 +248,9 @@ class _Rows:
                 arrays[name] = rows if mask.all() else rows.select(mask.nonzero()[:, 0])
                 called[name] = self.whole.called.get(old, old)
             arrays[f"{split}/labels"] = torch.searchsorted(classes, self.labels[split][mask])
-        metadata = self.whole.metadata | {"num_classes": len(classes)}
+        own = self.whole.metadata.get(CLASS_LABELS, range(self.whole.num_classes))
+        labels = [own[c] for c in classes.tolist()]
+        metadata = {**self.whole.metadata, "num_classes": len(classes), CLASS_LABELS: labels}
         origins = {
             split: self.whole.origins[self.source[split]].select(mask.nonzero()[:, 0])
             for split, mask in self.masks.items()
@@ -297,7 +301,8 @@ def _fitted_classes(rows: _Rows, test: str, names: list[str]) -> tuple[Tensor, l
             c = int(y[lost[0]])
             rule = f"expected {split}/labels of {rows.whole.where} among those of train/labels"
             got = f"{c}" if names[c] == str(c) else f"{c} ({names[c]!r})"
-            remedy = "--skip-unknown-classes leaves such rows out"
+            remedy = "--skip-unknown-classes (in Python skip_unknown_classes=True)"
+            remedy += " leaves such rows out"
             raise ValueError(f"{rule}, got class {got} at row {lost[0]}; {remedy}")
 
     def note(classes: list[int], text: str) -> None:

@@ -19,8 +19,10 @@ from resultant.features.rows import AnyArray, ConcatRows, NonNumericArray, Rows,
 CLASS_NAMES = "class_names"
 # The metadata ``labels`` of labels that were strings and became numbers in sorted order.
 WORDS = "words"
+# The labels of the classes as the user has them, which predictions have too.
+CLASS_LABELS = "class_labels"
 # The metadata of labels.
-DESCRIBED = (CLASS_NAMES, "num_classes", "labels")
+DESCRIBED = (CLASS_NAMES, CLASS_LABELS, "num_classes", "labels")
 
 # The parts of each array by name: the file of a part, and the part.
 Parts = dict[str, list[tuple[str, AnyArray]]]
@@ -46,6 +48,7 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
         describes.add(contents.describes)
         for name, array in contents.arrays.items():
             parts.setdefault(name, []).append((file, array))
+    metadata.pop(CLASS_LABELS, None)
     if SPLIT not in (names.features, names.labels):
         parts, called = _divide(where, parts, called)
     classes, chosen = _class_names(parts), _choose(where, parts, names)
@@ -63,6 +66,7 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
     arrays, words = _class_labels(where, labels, called)
     if words:
         metadata |= {CLASS_NAMES: words, "num_classes": len(words), "labels": WORDS}
+        metadata[CLASS_LABELS] = words
     other_files: set[str] = set()
     for name in [n for n in parts if n not in labels]:
         convert = _floats if what_of(name) not in rows.INTEGERS else row_numbers

@@ -33,6 +33,8 @@ def analyze(
     references: str = "fast",
     fit_fraction: float | None = None,
     seed: int = 0,
+    drop_zero_rows: bool = False,
+    skip_unknown_classes: bool = False,
     estimator: str = "mle",
     temperature: float | None = None,
     device: torch.device | str = "cpu",
@@ -58,6 +60,8 @@ def analyze(
         references: Classifiers of scikit-learn to compare with: ``none``, ``fast`` or ``all``.
         fit_fraction: Fraction of the training rows to fit; the others validate.
         seed: Seed of the held-out rows and of the folds.
+        drop_zero_rows: Leave out rows of zero vectors.
+        skip_unknown_classes: Leave out validation and test rows of classes without a training row.
         estimator: Estimator of kappa, see `concentration`.
         temperature: Temperature of the vMF classifiers; chosen by default.
         device: Device of the vMF classifiers.
@@ -81,6 +85,7 @@ def analyze(
     if out is not None:
         require_report_folder(Path(out))
     rows: dict[str, Any] = {"test": test, "val": val, "fit_fraction": fit_fraction, "seed": seed}
+    rows |= {"drop_zero_rows": drop_zero_rows, "skip_unknown_classes": skip_unknown_classes}
     names: dict[str, Any] = {"labels": labels, "ids": ids, "groups": groups, "features": features}
     sets = read(X, y, **names, **rows)
     settings = Settings(estimator, temperature, references, metric, device, out is not None)
