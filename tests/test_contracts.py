@@ -270,6 +270,7 @@ OTHERS = {
     "tests/analysis/test_rows.py": ("rows",),
     "tests/cli/test_predict.py": ("load_model", "predict"),
     "tests/analysis/test_analyze.py": ("analyze", "load_classifier", "__version__"),
+    "tests/training/test_tune.py": ("tune",),
 }
 
 

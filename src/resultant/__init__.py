@@ -28,6 +28,7 @@ if _typing.TYPE_CHECKING:
     from resultant.special import *
     from resultant.theory import *
     from resultant.training.predict import load_model as load_model, predict as predict
+    from resultant.training.tune import tune as tune
     from resultant.vmf import *
 
 # Folders with public names, in the order in which a name is looked up: scikit-learn loads last.
@@ -39,6 +40,7 @@ _OTHERS = {
     "load_classifier": "resultant.analysis.saved",
     "rows": "resultant.analysis.rows",
     **dict.fromkeys(("load_model", "predict"), "resultant.training.predict"),
+    "tune": "resultant.training.tune",
 }
 
 # The names of ``from resultant import *`` and of the first page of the reference.

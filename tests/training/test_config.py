@@ -82,7 +82,7 @@ def test_runs_and_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert job.on(torch.device("cpu")).config == TrainConfig(precision="float32")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="expected tensorboard: pip install tensorboard"):
-        Job(TrainConfig(), (Run(),), tmp_path, tensorboard=True)
+        Job(TrainConfig(), (Run(),), tmp_path, log="tensorboard")
 
 
 def test_append_replaces_records_of_the_same_run(tmp_path: Path) -> None:

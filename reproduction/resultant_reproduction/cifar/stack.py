@@ -179,6 +179,8 @@ class Stack:
 class Stacks:
     """All stacks of a job, trained side by side by `resultant.training.loop.train`."""
 
+    stopped = False
+
     def __init__(self, stacks: Sequence[Stack]) -> None:
         self.stacks, self.device = list(stacks), stacks[0].device
 

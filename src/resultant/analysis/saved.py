@@ -60,6 +60,11 @@ class ScaledClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = self.pipeline.classes_
         return self
 
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of the rows."""
+        return int(self.pipeline[0].n_features_in_)
+
     def log_proba(self, X: Any) -> np.ndarray:
         """Return scores [N, C] whose softmax are the probabilities of the pipeline."""
         last = self.pipeline[-1]

@@ -1,3 +1,3 @@
 """The command ``resultant``, one file per command: `analyze`, `compare`, `train`, `extract`,
-`predict` and `probe`; `main` finds and runs it, and explains errors. Shared options are in
+`tune`, `predict` and `probe`; `main` finds and runs it, and explains errors. Shared options are in
 `arguments`, and are parsed without torch; `progress` shows long work."""

@@ -53,6 +53,10 @@ Data = Annotated[
 Labels = Annotated[Optional[str], shown_default("NAME", "inferred from the names")]
 OptionalPath = Annotated[Optional[Path], shown_default("PATH", "none")]
 Workers = Annotated[Optional[int], shown_default("INT", "one per core")]
+Log = Annotated[
+    Optional[Literal["tensorboard", "mlflow", "wandb"]],
+    shown_default("{tensorboard,mlflow,wandb}", "none"),
+]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
 
 

@@ -51,6 +51,7 @@ COMMANDS = {
         ("compare", "which of two feature sets or networks is better"),
         ("train", "train a network on a folder of images"),
         ("extract", "the features of images, by any timm network"),
+        ("tune", "tune a pretrained network to a folder of pictures"),
         ("predict", "the classes of new pictures or features"),
         ("probe", "accuracy of linear probes on features"),
     )

@@ -82,6 +82,9 @@ class EpochProgress(ProgressBar):
             loss = f"{low:.4f}" if len(progress.loss) == 1 else f"{low:.4f} to {high:.4f}"
             left = timedelta(seconds=round(progress.seconds_left))
             speed = f"{progress.views_per_second:,.0f} views/s, {left} left"
+            if progress.accuracy:
+                low, high = min(progress.accuracy.values()), max(progress.accuracy.values())
+                loss += f", accuracy {percent(low)}" + f" to {percent(high)}" * (low < high) + " %"
             text = f"epoch {self.done}/{progress.before + progress.epochs}, loss {loss}, {speed}"
         self.update(self.task, completed=self.done, text=text)
         self.line(text or progress.resumed, everywhere=not text)

@@ -97,8 +97,10 @@ class Train:
     """Epochs between checkpoints; after a minute, the next epoch writes one in any case."""
     test_every: int = 1
     """Epochs between tests of a classifier."""
+    log: arguments.Log = None
+    """Where the metrics go too, by the package of that name."""
     tensorboard: bool = False
-    """Write the metrics for TensorBoard too."""
+    """The same as --log tensorboard."""
 
 
 # Yields the records of runs, after their training and again with what follows.
@@ -143,8 +145,9 @@ def job_of(options: Train, config: TrainConfig, kind: Callable[..., Job] | None 
     if os.environ.get("RANK", "0") == "0":
         require_writable_folder(options.out)
     runs = grid(options.realization, options.beta, options.seeds)
-    shared = ("checkpoint_every", "test_every", "tensorboard")
-    return (kind or Job)(config, runs, options.out, **{n: getattr(options, n) for n in shared})
+    shared = {name: getattr(options, name) for name in ("checkpoint_every", "test_every")}
+    shared["log"] = options.log or ("tensorboard" if options.tensorboard else None)
+    return (kind or Job)(config, runs, options.out, **shared)
 
 
 def run_training(

@@ -126,7 +126,7 @@ def one_run(
         selected[f"bank.{part}"] = tensors[bank + part][index]
     if TRAINED in tensors:
         selected[TRAINED] = tensors[TRAINED]
-    kept = {key: facts[key] for key in ("config", "epoch", "class_names") if key in facts}
+    kept = {key: facts[key] for key in ("config", "epoch", "class_names", "view") if key in facts}
     return selected, kept | {"run": runs[name], "num_classes": len(selected["bank.old"])}
 
 
@@ -175,9 +175,22 @@ def load_network(path: Location) -> LoadedNetwork:
     if not isinstance(names, list) or len(names) not in (0, num_classes):
         raise ValueError(f"expected {num_classes} class names in {location}, got {str(names)[:80]}")
     view = EvaluationView(config.size) if kind is None else kind.view(config)
+    if isinstance(about.get("view"), dict):
+        view = known_view(about["view"], location)
     images = None if trained is None else trained.numpy()
     facts = tuple(map(str, names)), about, images
     return LoadedNetwork(network, view, config, run, num_classes, *facts)
+
+
+def known_view(settings: dict[str, Any], location: str) -> EvaluationView:
+    """Return the evaluation view of a file."""
+    try:
+        tuples: dict[str, Any] = {
+            k: tuple(a) if isinstance(a, list) else a for k, a in settings.items()
+        }
+        return EvaluationView(**tuples)
+    except TypeError as error:
+        raise ValueError(f"expected an evaluation view in {location}, got: {error}") from None
 
 
 def known_settings(settings: dict[str, Any]) -> TrainConfig:

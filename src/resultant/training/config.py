@@ -194,6 +194,46 @@ class TrainConfig:
         return self.learning_rate / 2 * (1 + math.cos(math.pi * done / of))
 
 
+@dataclass(frozen=True, kw_only=True)
+class TuneConfig(TrainConfig):
+    """Settings of the light fine-tuning of a pretrained network, by AdamW."""
+
+    architecture: str = ""
+    """A network of timm, such as resnet50, hf_hub:timm/NAME, or local-dir:FOLDER."""
+    pretrained: bool = True
+    """Start from the pretrained weights of timm."""
+    dim: int = number(256, least=2)
+    """Dimension p of the projection, which only the training uses."""
+    classification_view: bool = False
+    """Add a third view for the classifier; otherwise the classifier reads the other views."""
+    epochs: int = number(20, least=1)
+    """Passes over the training images at most."""
+    patience: int = number(5, least=1)
+    """Epochs without a better accuracy on the validation images, after which training ends."""
+    batch_size: int = number(128, least=1)
+    """Images per step of the optimizer; each has two views."""
+    accumulate: int = number(1, least=1)
+    """Parts of a batch that are computed one after another, for less memory."""
+    learning_rate: float = number(3e-4, above=0)
+    """Largest learning rate, after the warm-up; it falls along a cosine."""
+    warmup: int = number(1, least=0)
+    """Epochs of linear growth to the learning rate."""
+    weight_decay: float = number(0.05, least=0)
+    """Weight decay of AdamW."""
+    averaging: float = number(0.998, least=0, below=1)
+    """Decay of the moving average of the weights, which is the network that is kept."""
+    stages: int | None = number(None, least=1)
+    """Last stages of the encoder to train; None for the whole network."""
+    crop: float = number(0.25, above=0)
+    """Least share of an image that a view shows."""
+
+    def rules(self) -> Iterator[tuple[bool, str, object]]:
+        yield from super().rules()
+        yield self.crop <= 1, "crop in (0, 1]", self.crop
+        rule = f"accumulate of {self.batch_size} or less, the batch size"
+        yield self.accumulate <= self.batch_size, rule, self.accumulate
+
+
 @cache
 def choices_of(kind: type[TrainConfig]) -> dict[str, tuple[Any, ...]]:
     """Return the values of the settings that are one of several."""

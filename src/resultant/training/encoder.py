@@ -125,6 +125,11 @@ class ImageNetwork(nn.Module):
             logits = None if self.classifier is None else self.classifier(encoder)
         return Outputs(encoder, projection, logits)
 
+    def no_weight_decay(self) -> set[str]:
+        """Return the names of weights without decay, such as positions, for timm's optimizers."""
+        own = getattr(self.encoder, "no_weight_decay", set)()
+        return {f"encoder.{name}" for name in own}
+
 
 class EncoderNetwork(nn.Module):
     """A timm encoder without a head: outputs as of `ImageNetwork`, with a projection of width 0."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from resultant._core.device import versions
 from resultant.training.config import Run, TrainConfig
+from resultant.training.trackers import require_tracker
 
 LOWER = "a lower learning_rate may help"
 
@@ -25,6 +25,8 @@ class Trainee(Protocol):
 
     device: torch.device
 
+    @property
+    def stopped(self) -> bool: ...
     @property
     def digest(self) -> str: ...
     @property
@@ -54,7 +56,7 @@ class Job:
         checkpoint_every: Epochs between checkpoints; slow epochs and the last are always saved.
         test_every: Epochs between tests of the classifier; the last epoch is always tested.
         concurrent_jobs: Other jobs sharing the device; the recorded seconds include the sharing.
-        tensorboard: Write the metrics for TensorBoard too.
+        log: Where the metrics go too: tensorboard, mlflow or wandb; None for the file alone.
         class_names: Names of the classes, kept with the networks; empty for none.
 
     Example:
@@ -72,7 +74,7 @@ class Job:
     checkpoint_every: int = 10
     test_every: int = 1
     concurrent_jobs: int = 0
-    tensorboard: bool = False
+    log: str | None = None
     class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -84,8 +86,7 @@ class Job:
         repeated = [n for n, times in Counter(run.name for run in self.runs).items() if times > 1]
         if repeated:
             raise ValueError(f"expected different runs, got {', '.join(sorted(repeated))} twice")
-        if self.tensorboard and importlib.util.find_spec("tensorboard") is None:
-            raise ValueError("expected tensorboard: pip install tensorboard")
+        require_tracker(self.log)
 
     def on(self, device: torch.device) -> Self:
         """Return the job for a device: in float32 on all devices but GPUs."""
@@ -113,6 +114,7 @@ class Progress:
     loss: dict[str, float] = field(default_factory=dict)  # mean of the epoch by name of the run
     before: int = 0  # epochs of earlier calls, continued by this one
     saved: bool = False  # True if this process has saved the epoch in a checkpoint
+    accuracy: dict[str, float] = field(default_factory=dict)  # on held-out images, by name
 
     @property
     def seconds_left(self) -> float:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from resultant.classes.statistics import ClassState
 from resultant.training.config import Run, TrainConfig
 from resultant.training.job import Job
 from resultant.training.records import require_types
+from resultant.training.trackers import TRACKERS, Tracker
 
 # Types of the entries of a line of metrics.jsonl, and the beginning of every line.
 KINDS = {"run": str, "epoch": int, "loss": float, "accuracy": float, "best_accuracy": float}
@@ -58,13 +60,13 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class MetricsLog:
-    """The file metrics.jsonl, written by the first process only, and the values for TensorBoard."""
+    """The file metrics.jsonl, written by the first process only, and the values for a tracker."""
 
     def __init__(self, job: Job, first: int) -> None:
         self.config, self.path = job.config, job.out / "metrics.jsonl"
         self.last: dict[str, dict[str, Any]] = {}
         self.writes = distributed.rank() == 0
-        self.board: Any = None
+        self.tracker: Tracker | None = None
         if not self.writes:
             return
         kept = [values for values in read_metrics(self.path) if values["epoch"] <= first]
@@ -83,11 +85,9 @@ class MetricsLog:
                 rule = f"expected {name} of all runs after epoch {', '.join(map(str, lacking))}"
                 rule += f" in {self.path}, got a job that has passed it without"
                 raise ValueError(f"{rule}; {remedy}, or start again in another folder")
-        if job.tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
-
-            # Values after the checkpoint are removed here too.
-            self.board = SummaryWriter(job.out, purge_step=first + 1)
+        if job.log is not None and not ended:
+            settings = {**asdict(job.config), **asdict(job.runs[0])}
+            self.tracker = TRACKERS[job.log](job.out, settings, first)
 
     def write(self, epoch: int, rows: list[dict[str, Any]]) -> None:
         """Write the rows of an epoch, one per run, with the gains of its classes."""
@@ -105,13 +105,16 @@ class MetricsLog:
                 values["best_accuracy"] = best
             lines.append(json.dumps(values) + "\n")
             self.last[run.name] = values
-            if self.board is not None:
-                for name, value in values.items():
-                    if isinstance(value, float):
-                        self.board.add_scalar(f"{name}/{run.name}", value, epoch + 1)
-                self.board.flush()
+            if self.tracker is not None:
+                numbers = {k: v for k, v in values.items() if isinstance(v, float)}
+                self.tracker.write(numbers, run.name, epoch + 1)
         with self.path.open("a") as file:
             file.write("".join(lines))
             file.flush()
             # A checkpoint of this epoch must not survive a power failure without these lines.
             os.fsync(file.fileno())
+
+    def close(self) -> None:
+        """End the run of the tracker."""
+        if self.tracker is not None:
+            self.tracker.close()

@@ -11,7 +11,7 @@ HEAD
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,9 @@ WARM_UP = 3
 class Trainer:
     """The network of one run with its losses, its optimizer and its batches."""
 
+    # A run that takes minutes does not wait for torch.compile.
+    compiled = True
+
     def __init__(
         self, config: TrainConfig, run: Run, batches: Batches, counts: Tensor, device: torch.device
     ) -> None:
@@ -46,7 +49,7 @@ class Trainer:
         classes = len(counts) if joint else None
         self.network = build(config, run.seed, classes, initial_weights=True).to(device)
         self.model: nn.Module = self.network
-        if gpu:
+        if gpu and self.compiled:
             # In place: the names of the weights stay. Evaluation calls `forward`, uncompiled.
             self.network.compile(dynamic=False)
         if distributed.distributed():
@@ -69,20 +72,25 @@ class Trainer:
         ).to(device)
         prior = config.prior if config.classifier_prior is None else config.classifier_prior
         self.classification = LogitAdjustedCrossEntropy(counts, prior).to(device) if joint else None
-        self.optimizer = torch.optim.SGD(
-            self.network.parameters(),
-            torch.tensor(config.learning_rate, device=device),
-            config.momentum,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
-        for p in self.network.parameters():
-            # Created now, so that the first step equals the others.
-            self.optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
+        self.optimizer = self.make_optimizer()
         self.total = torch.zeros((), device=device)
         self.epoch = 0
         self.graph: torch.cuda.CUDAGraph | None = None
         self.stream: torch.cuda.Stream | None = None
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Return the optimizer of the network."""
+        optimizer = torch.optim.SGD(
+            self.network.parameters(),
+            torch.tensor(self.config.learning_rate, device=self.device),
+            self.config.momentum,
+            weight_decay=self.config.weight_decay,
+            fused=True,
+        )
+        for p in self.network.parameters():
+            # Created now, so that the first step equals the others.
+            optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
+        return optimizer
 
     def step(self) -> None:
         """Train by one batch: views, loss, gradients, statistics, optimizer."""
@@ -177,6 +185,11 @@ class Trainer:
         torch.cuda.synchronize()
 
     @property
+    def stopped(self) -> bool:
+        """True if the epochs that are left would not help."""
+        return False
+
+    @property
     def digest(self) -> str:
         """A digest of the training images."""
         return self.batches.source.digest
@@ -211,12 +224,17 @@ class Trainer:
     def tensors(self) -> dict[str, Tensor]:
         """Return the state by name: weights, running moments, momenta, statistics."""
         named = {f"network.{name}": a for name, a in self.network.state_dict().items()}
-        for name, p in self.network.named_parameters():
-            named[f"momentum.{name}"] = self.optimizer.state[p]["momentum_buffer"]
+        named |= self.optimizer_tensors()
         bank = self.contrastive.bank
         # With an axis of runs, as in the checkpoints of several.
         named |= {"proco.bank.old": bank.old[None], "proco.bank.new": bank.new[None]}
         return {f"0.{name}": a for name, a in named.items()} | {"0.proco.bank.epoch": bank.epoch}
+
+    def optimizer_tensors(self) -> dict[str, Tensor]:
+        """Return the state of the optimizer by name."""
+        state = self.optimizer.state
+        named = self.network.named_parameters()
+        return {f"momentum.{name}": state[p]["momentum_buffer"] for name, p in named}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Set the state to ``tensors``, as `tensors` returns it."""
@@ -244,9 +262,9 @@ def train(
         if on_progress is not None and first:
             on_progress(Progress(0, job.config.epochs - first, 0.0, 0.0, before=first))
         seconds = earlier
-        if first < job.config.epochs:
+        if first < job.config.epochs and not trainee.stopped:
             trainee.open()
-            with termination.deferred():
+            with termination.deferred(), closing(log):
                 seconds = _train_epochs(trainee, hooks, checkpoint, log, on_progress, on_step)
         if distributed.rank() == 0:
             checkpoint.save_runs()
@@ -280,11 +298,16 @@ def _train_epochs(
 
         seconds = time.perf_counter() - began
         ends = any(distributed.all_gather_int(int(termination.requested())))
-        saved = checkpoint.save_if_due(epoch + 1, earlier + seconds, ends)
+        saved = checkpoint.save_if_due(epoch + 1, earlier + seconds, ends or trainee.stopped)
         if on_progress is not None:
             losses, done = {row["run"].name: row["loss"] for row in rows}, epoch + 1 - first
             speed = trainee.views * done / seconds
-            on_progress(Progress(done, epochs - first, seconds, speed, losses, first, saved))
+            tested = {row["run"].name: row["accuracy"] for row in rows if "accuracy" in row}
+            on_progress(
+                Progress(done, epochs - first, seconds, speed, losses, first, saved, tested)
+            )
+        if trainee.stopped:
+            break
         if ends and epoch + 1 < epochs:
             raise termination.TerminatedError(f"saved after epoch {epoch + 1}/{epochs}")
     return earlier + seconds

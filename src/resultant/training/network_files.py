@@ -11,6 +11,8 @@ from resultant.features.naming import Location, is_shown
 
 # The checkpoint of a training job; it holds the networks of all runs.
 CHECKPOINT = "checkpoint.safetensors"
+# Files in the folder of a tuned network that predict; it may have no classifier of features.
+NETWORK, CLASSIFIER = "network.safetensors", "classifier.safetensors"
 # Entries of the JSON object of a network: of a training, or of a converted checkpoint.
 NETWORKS = frozenset(("config", "proco"))
 
@@ -30,7 +32,12 @@ def is_network(path: Location) -> bool:
 
 
 def find_network(path: Location) -> Path | None:
-    """Find the network of a file, or the only one in a folder; None without one."""
+    """Find the network of a file, or the only one in a folder; None without one.
+
+    That of a folder of ``resultant tune`` is the one that predicts.
+    """
+    if is_network(tuned := Path(path) / NETWORK):
+        return tuned
     networks, features = list_networks(path)
     if not networks:
         return None

@@ -32,13 +32,11 @@ from resultant.images.source import ImageSource, ImageSplits, without_broken
 from resultant.images.store import OnImages
 from resultant.training.checkpoints import LoadedNetwork, load_network
 from resultant.training.extract import FEATURES, Precision, network_outputs_of
-from resultant.training.network_files import find_network, is_network
+from resultant.training.network_files import CLASSIFIER, NETWORK, find_network, is_network
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Files in the folder of a tuned network.
-NETWORK, CLASSIFIER = "network.safetensors", "classifier.safetensors"
 # Bytes of rows and their probabilities at a time.
 CHUNK = 1 << 26
 
@@ -103,7 +101,8 @@ def load_model(
     path, classifier = Path(path), None
     if path.is_dir() and (path / CLASSIFIER).is_file():
         classifier = load_classifier(path / CLASSIFIER)
-        network = path / NETWORK if network is None else network
+        if network is None:
+            network, feature = path / NETWORK, feature or "encoder"
     elif path.is_file() and not is_network(path):
         classifier = load_classifier(path)
     elif network is not None:

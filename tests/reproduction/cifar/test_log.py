@@ -112,7 +112,7 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     board = MagicMock()
     monkeypatch.setitem(sys.modules, "tensorboard", MagicMock(__spec__=object()))
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", MagicMock(SummaryWriter=board))
-    job = CifarJob(config(epochs=2), TWO, tmp_path, checkpoint_every=1, tensorboard=True)
+    job = CifarJob(config(epochs=2), TWO, tmp_path, checkpoint_every=1, log="tensorboard")
     with pytest.raises(KeyboardInterrupt):
         train_cifar(job, DATA, on_progress=stop_after(1))
     train_cifar(job, DATA)

@@ -1,0 +1,526 @@
+"""From a folder of pictures to a tuned network with a classifier, as a sequence: divide the images,
+take the features of the pretrained network, fit a head, fine-tune, fit a head again, choose on the
+validation images, judge on the test images, write.
+
+`resultant.predict` reads the folder. Every step that a rerun would repeat is on the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from resultant._core import distributed, tensor_files
+from resultant._core.device import versions
+from resultant._core.files import lock_folder, make_folder, require_writable_folder, write_text
+from resultant.analysis.candidate import predictions
+from resultant.analysis.choose import choose
+from resultant.analysis.fit import fit
+from resultant.analysis.metrics import mean_and_error, paired_gain, share
+from resultant.analysis.read import ready
+from resultant.analysis.split import BALANCED, Settings, choose_metric, plan, row_weights
+from resultant.classes.groups import group_masks
+from resultant.features.naming import Location
+from resultant.features.prepare import prepare
+from resultant.features.store import FeatureStore
+from resultant.images.evaluation import StoredViews
+from resultant.images.held_out import held_out, without_trained
+from resultant.images.opening import open_images
+from resultant.images.photo_views import PhotoView
+from resultant.images.source import ImageSplits
+from resultant.images.store import ImageStore, OnImages, delete_stores, open_store
+from resultant.training.batches import Batches
+from resultant.training.checkpoints import TRAINED, LoadedNetwork, load_network
+from resultant.training.config import Run, TuneConfig
+from resultant.training.encoder import build
+from resultant.training.evaluation import network_outputs
+from resultant.training.extract import Precision, extract, timm_network
+from resultant.training.job import Progress
+from resultant.training.loop import train
+from resultant.training.network_files import CLASSIFIER, NETWORK
+from resultant.training.page import markdown
+from resultant.training.predict import Model, load_model
+from resultant.training.tuner import TuneJob, Tuner
+
+# Files in the folder of a tuned network; `NETWORK` and `CLASSIFIER` are those that predict.
+FROZEN, TUNED, RESULTS, PAGE = "frozen.safetensors", "tuned.safetensors", "tune.json", "tune.md"
+TRAINING, STORE = "training", "store"
+# Standard errors by which a fine-tuned network must be ahead on the validation images: the network
+# as it came is simpler.
+AHEAD = 1.0
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Functions that are called with the progress of `tune`."""
+
+    step: Callable[[str], object] = lambda text: None  # with the name of each step
+    images: OnImages = lambda done, total: None  # with the finished images of a step
+    epoch: Callable[[Progress], object] | None = None  # after an epoch
+    part: Callable[[float], object] | None = None  # with the finished share of an epoch
+    note: Callable[[str], object] | None = None  # with sentences
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A network with a classifier of its features, and predictions of the held-out images."""
+
+    key: str  # frozen, own or head
+    name: str  # name for people
+    network: LoadedNetwork
+    classifier: Any  # None for the classifier of the network
+    validated: Tensor  # correct predictions [V] of the validation images, 1 or 0
+    tested: Tensor  # correct predictions [M] of the test images
+
+
+@dataclass(frozen=True, eq=False)
+class TuneResult:
+    """A tuned network with its classifier, and what both reach.
+
+    Attributes:
+        out: The folder, which ``resultant predict`` reads.
+        report: The numbers of ``tune.json``.
+        text: The page ``tune.md``.
+    """
+
+    out: Path
+    report: Mapping[str, Any]
+    text: str
+
+    @property
+    def model(self) -> Model:
+        """The model, whose ``predict`` takes pictures."""
+        return load_model(self.out)
+
+
+def tune(
+    data: Location | ImageSplits,
+    model: str,
+    *,
+    out: Location = "out/tune",
+    weights: Location | None = None,
+    validation: float = 0.1,
+    seed: int = 0,
+    beta: float = 0.0,
+    realization: str = "angular",
+    references: str = "fast",
+    precision: Precision = "bf16",
+    device: torch.device | str = "cpu",
+    workers: int | None = None,
+    images: Mapping[str, Any] | None = None,
+    log: str | None = None,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> TuneResult:
+    """Fit a classifier to the features of a pretrained network, fine-tune the network, fit one
+    again, and keep what is best on validation images.
+
+    Args:
+        data: Folder of class folders or of Parquet files, as for `resultant.images.open_images`, or
+            splits.
+        model: Network of timm, such as ``resnet50``, ``hf_hub:timm/NAME`` or ``local-dir:FOLDER``.
+        out: Folder of the result; the same call continues an interrupted one.
+        weights: File of the weights of the network; by default timm fetches them.
+        validation: Share of the training images that choose, for data without validation images.
+        seed: Seed of the views, of the projection and of the validation images.
+        beta, realization: Rule of the contrastive scores, see `ProCoLoss`.
+        references: Classifiers of scikit-learn to compare with on the frozen features, as for
+            `analyze`: ``none``, ``fast`` or ``all``.
+        precision: ``bf16`` on a GPU, or ``float32``, as on all other devices.
+        device: Device of the network.
+        workers: Threads that decode images; by default one per core.
+        images: Other arguments of `open_images`.
+        log: ``tensorboard``, ``mlflow`` or ``wandb``: where the metrics go too.
+        watch: Functions that are called with the progress.
+        **settings: Settings of the training, see `resultant.training.config.TuneConfig`:
+            ``epochs``, ``learning_rate``, ``stages``, ``contrastive_weight`` and so on.
+
+    Returns:
+        The result; its ``model`` predicts.
+
+    Raises:
+        ValueError: Images, network or settings do not fit.
+
+    Example:
+        >>> import resultant
+        >>> result = resultant.tune("photos", "resnet50", epochs=10)  # doctest: +SKIP
+        >>> result.model.predict("new_photos").to_pandas()  # doctest: +SKIP
+    """
+    out, device, watch = Path(out), torch.device(device), watch or Watch()
+    if distributed.world_size() > 1:
+        raise ValueError("expected one process, got several: resultant train images uses them")
+    require_writable_folder(out)
+    if device.type != "cuda":
+        precision: Precision = "float32"
+    config = tune_config(model, weights, settings, precision)
+    if not isinstance(data, ImageSplits):
+        data = open_images(data, **{**(images or {}), "workers": workers})
+    # A wrong name or file is found before the images are decoded.
+    frozen = timm_network(
+        config, pretrained=config.pretrained, weights=config.weights, size=config.size
+    )
+    config = frozen.config
+    assert isinstance(config, TuneConfig)
+    run = Run(realization, beta, seed)
+    data = with_validation(data, validation, seed)
+    make_folder(out)
+    with lock_folder(out):
+        work = _Work(out, data, config, run, frozen, device, precision, workers, watch, log)
+        return work.result(references)
+
+
+def tune_config(
+    model: str, weights: Location | None, settings: Mapping[str, Any], precision: Precision
+) -> TuneConfig:
+    """Return the settings of a fine-tuning."""
+    chosen: dict[str, Any] = {"architecture": model, **settings}
+    if weights is not None:
+        chosen |= {"weights": str(weights), "pretrained": False}
+    if chosen.get("epochs") == 1:
+        chosen.setdefault("warmup", 0)
+    chosen["precision"] = "bfloat16" if precision == "bf16" else "float32"
+    return TuneConfig(**chosen)
+
+
+def with_validation(data: ImageSplits, share: float, seed: int) -> ImageSplits:
+    """Return training, validation and test images, none of them in two of these.
+
+    Validation images come out of the training images where the data have none, or judge by them.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"expected validation in (0, 1), got {share}")
+    test = data.test if data.test is not None else data.val
+    if test is None:
+        raise ValueError("expected held-out images, got training images alone")
+    val, train = (data.val if data.test is not None else None), data.train
+    if val is None:
+        try:
+            # Other hashes than those that held out the test images.
+            held = held_out(train, share, seed + 1_000_003)
+        except ValueError:
+            number = f"{share:g} of {len(train):,} training images"
+            remedy = "--validation takes more, or give a folder val"
+            raise ValueError(
+                f"expected validation images, got none of {number}; {remedy}"
+            ) from None
+        train, val = train.select(~held), train.select(held)
+    splits = replace(data, train=train, val=val, test=test)
+    known = np.concatenate([train.contents, val.contents])
+    judged = without_trained(replace(splits, val=None, divided=False), known)
+    chosen = without_trained(replace(splits, test=None, divided=False), train.contents)
+    skipped = dict.fromkeys((*judged.skipped, *chosen.skipped))
+    return replace(splits, val=chosen.val, test=judged.test, skipped=tuple(skipped))
+
+
+class _Work:
+    """The steps of `tune`."""
+
+    def __init__(
+        self,
+        out: Path,
+        data: ImageSplits,
+        config: TuneConfig,
+        run: Run,
+        frozen: LoadedNetwork,
+        device: torch.device,
+        precision: Precision,
+        workers: int | None,
+        watch: Watch,
+        log: str | None,
+    ) -> None:
+        self.out, self.data, self.config, self.run, self.frozen = out, data, config, run, frozen
+        self.device, self.precision, self.workers, self.watch = device, precision, workers, watch
+        self.log, self.seconds = log, dict[str, float]()
+        self.labels = {n: torch.from_numpy(s.labels) for n, s in data.held_out_splits.items()}
+
+    def result(self, references: str) -> TuneResult:
+        """Take the steps, and write the folder."""
+        before = self.timed("features", self.features, self.frozen, FROZEN, "frozen network")
+        heads = [self.timed("head", self.head, "frozen", self.frozen, before, references)]
+        trained = self.timed("fine-tuning", self.train, before)
+        network = self.tuned_network(trained)
+        after = self.timed("tuned features", self.features, network, TUNED, "tuned network")
+        heads.append(self.own(network, after))
+        heads.append(self.timed("tuned head", self.head, "head", network, after, "none"))
+        chosen = self.choice(heads)
+        self.write(chosen)
+        report = json.loads(json.dumps(self.report(heads, chosen, trained), allow_nan=False))
+        text = markdown(report)
+        write_text(self.out / PAGE, text)
+        write_text(self.out / RESULTS, json.dumps(report, indent=2) + "\n")
+        return TuneResult(self.out, report, text)
+
+    def timed(self, name: str, step: Callable[..., Any], *given: Any) -> Any:
+        """Take a step and note its seconds."""
+        began = time.perf_counter()
+        result = step(*given)
+        self.seconds[name] = time.perf_counter() - began
+        return result
+
+    def features(self, network: LoadedNetwork, name: str, title: str) -> FeatureStore:
+        """Return the features of all images, from an earlier call if nothing has changed."""
+        self.watch.step(f"features of the {title}")
+        path, sources = self.out / name, {"train": self.data.train, **self.data.held_out_splits}
+        state = {n: a.contiguous().cpu() for n, a in network.network.state_dict().items()}
+        made_of = {
+            "images": {split: source.digest for split, source in sources.items()},
+            "network": tensor_files.checksum(state, json.dumps(asdict(network.view))),
+            "precision": self.precision,
+        }
+        if path.exists():
+            store = FeatureStore.open(path, features="encoder")
+            if store.metadata.get("made_of") == made_of:
+                return store
+        extract(
+            network,
+            replace(self.data, about={"made_of": made_of}),
+            path,
+            dtype="float32",
+            precision=self.precision,
+            device=self.device,
+            workers=self.workers,
+            progress=self.watch.images,
+        )
+        return FeatureStore.open(path, features="encoder")
+
+    def head(self, key: str, network: LoadedNetwork, store: FeatureStore, references: str) -> Head:
+        """Fit a classifier to features, as `resultant analyze` chooses it on validation rows."""
+        (data,) = ready(prepare(store, seed=self.run.seed), str(self.out), seed=self.run.seed)
+        settings = Settings(references=references, metric=self.metric, theory=False)
+        rows = plan(data, settings)
+        candidates = fit(data, rows, settings, self.watch.step)
+        used = choose(candidates, rows).used
+        one = next(c for c in candidates if c.key == used)
+        classifier = one.model
+        # The names of the folders, also where they are numbers.
+        classifier.classes_ = np.array(data.class_names)
+        whose = "frozen" if key == "frozen" else "tuned"
+        right = {n: self.right(store, n, classifier) for n in self.labels}
+        title = f"{one.name} on the {whose} features"
+        return Head(key, title, network, classifier, right["val"], right["test"])
+
+    def right(self, store: FeatureStore, split: str, classifier: Any) -> Tensor:
+        """Return the correct predictions [N] of a classifier of features, 1 or 0."""
+        p = np.asarray(classifier.predict_proba(store[f"{split}/encoder"].float().numpy()))
+        names = np.array(self.data.class_names)[self.data.held_out_splits[split].labels]
+        return torch.from_numpy(classifier.classes_[p.argmax(1)] == names).double()
+
+    def train(self, before: FeatureStore) -> Tuner:
+        """Fine-tune the network, or continue."""
+        self.watch.step("fine-tune the network")
+        data, config, view = self.data, self.config, self.frozen.view
+        job = TuneJob(
+            config,
+            (self.run,),
+            self.out / TRAINING,
+            checkpoint_every=1,
+            class_names=data.class_names,
+            view=view,
+            log=self.log,
+        ).on(self.device)
+        assert isinstance(job.config, TuneConfig)
+        config = whole_batch(job.config, len(data.train))
+        job = replace(job, config=config)
+        options = view.short_side, self.workers, self.watch.images, self.watch.note
+        dtype = getattr(torch, config.precision)
+
+        @cache
+        def stores() -> list[ImageStore]:
+            # All of them first: a broken validation image would otherwise end the training.
+            return [open_store(s, self.out / STORE, *options) for s in (data.train, self.val)]
+
+        @cache
+        def views() -> StoredViews:
+            return StoredViews(stores()[1], view, config.channels, dtype, self.device)
+
+        batches = Batches(
+            data.train,
+            lambda: stores()[0],
+            [PhotoView(size=config.size, scale=(config.crop, 1.0))] * config.views,
+            self.run.seed,
+            config.batch_size,
+            config.channels,
+            dtype,
+            self.device,
+            note=self.watch.note,
+        )
+        tuner = Tuner(
+            config,
+            self.run,
+            batches,
+            data.counts,
+            self.device,
+            self.directions(before),
+            torch.from_numpy(np.concatenate([data.train.contents, self.val.contents])),
+        )
+        rows, y = torch.arange(len(self.val)), self.labels["val"]
+
+        def validate(epoch: int, lines: Any) -> None:
+            network: Any = tuner.average.module
+            parts = network_outputs(network, views()(rows), self.device, tuner.autocast)
+            predicted = torch.cat([part.logits.argmax(-1).cpu() for part in parts])
+            accuracy = float((predicted == y).double() @ self.weights("val"))
+            tuner.note_accuracy(accuracy)
+            lines[0]["accuracy"] = accuracy
+
+        try:
+            train(job, tuner, (validate,), self.watch.epoch, self.watch.part)
+        finally:
+            batches.close()
+        delete_stores(self.out / STORE)
+        return tuner
+
+    @property
+    def val(self) -> Any:
+        """The validation images."""
+        assert self.data.val is not None, "with_validation before"
+        return self.data.val
+
+    @property
+    def metric(self) -> str:
+        """The metric that chooses: balanced accuracy where classes are unequal."""
+        return choose_metric(self.data, None)[0]  # type: ignore[arg-type]
+
+    def weights(self, split: str) -> Tensor:
+        """Return weights [N] of images whose mean of correct predictions is the metric."""
+        return row_weights(self.labels[split], self.metric)
+
+    def directions(self, store: FeatureStore) -> Tensor:
+        """Return the directions [C, d] of the classes in the features."""
+        z = F.normalize(store["train/encoder"].float(), dim=-1)
+        sums = z.new_zeros(self.data.num_classes, z.shape[1])
+        return sums.index_add_(0, store["train/labels"].long(), z).to(self.device)
+
+    def tuned_network(self, tuner: Tuner) -> LoadedNetwork:
+        """Write the best network of the training, and load it."""
+        path = self.out / TRAINING / "best.safetensors"
+        self.save_network(path, tuner.best, tuner.config, tuner.best_epoch)
+        return load_network(path)
+
+    def save_network(
+        self, path: Path, weights: Mapping[str, Tensor], config: TuneConfig, epoch: int
+    ) -> None:
+        """Write the file of a network, which names the images it knows."""
+        known = np.concatenate([self.data.train.contents, self.val.contents])
+        about = {
+            "config": asdict(config),
+            "run": asdict(self.run),
+            "epoch": epoch,
+            "num_classes": self.data.num_classes,
+            "class_names": list(self.data.class_names),
+            "view": asdict(self.frozen.view),
+        }
+        tensor_files.save(path, {**weights, TRAINED: torch.from_numpy(known)}, about)
+
+    def own(self, network: LoadedNetwork, store: FeatureStore) -> Head:
+        """Return the tuned network with its own classifier."""
+        classifier: Any = network.network.classifier
+        found = {}
+        with torch.no_grad():
+            for name, y in self.labels.items():
+                x = store[f"{name}/encoder"].float().to(self.device)
+                s = classifier.to(self.device)(x).double().softmax(-1).cpu()
+                found[name] = (predictions(s, y).predicted == y).double()
+        return Head("own", "its own classifier", network, None, found["val"], found["test"])
+
+    def choice(self, heads: list[Head]) -> Head:
+        """Return the best of the tuned ones if it is ahead of the frozen network on validation."""
+        weights = self.weights("val")
+        frozen, *tuned = heads
+        best = max(tuned, key=lambda one: float(one.validated @ weights))
+        gain, error = mean_and_error(best.validated - frozen.validated, weights)
+        return best if gain > AHEAD * error else frozen
+
+    def write(self, chosen: Head) -> None:
+        """Write the network and the classifier that predict."""
+        file = self.out / CLASSIFIER
+        known: Any = chosen.network.network
+        weights = known.state_dict()
+        if chosen.key == "frozen":
+            # The projection of the format, which nothing reads here.
+            network = build(self.config, self.run.seed, None)
+            network.encoder.load_state_dict(known.encoder.state_dict())
+            weights = network.state_dict()
+        if chosen.classifier is None:
+            file.unlink(missing_ok=True)
+        config = chosen.network.config if chosen.key != "frozen" else self.config
+        epoch = int(chosen.network.about.get("epoch", 0))
+        self.save_network(self.out / NETWORK, weights, config, epoch)  # type: ignore[arg-type]
+        if chosen.classifier is not None:
+            chosen.classifier.save(file)
+
+    def report(self, heads: list[Head], chosen: Head, tuner: Tuner) -> dict[str, Any]:
+        """Return all numbers as JSON types."""
+        frozen, counts = heads[0], self.data.counts
+        masks = group_masks(counts)
+        y = self.labels["test"]
+        every = torch.ones(len(counts), dtype=torch.bool)
+        measures = {"accuracy": None, BALANCED: every, **masks}
+
+        def weights(classes: Tensor | None) -> Tensor | None:
+            if classes is None:
+                return torch.full((len(y),), 1 / len(y), dtype=torch.float64)
+            inside = classes[y]
+            if not inside.any():
+                return None
+            own = torch.zeros(len(y), dtype=torch.float64)
+            own[inside] = row_weights(y[inside], BALANCED)
+            return own
+
+        named = {name: weights(classes) for name, classes in measures.items()}
+        known = {name: own for name, own in named.items() if own is not None}
+        methods = []
+        for one in heads:
+            numbers = {name: share(one.tested, own).to_dict() for name, own in known.items()}
+            against = {
+                name: paired_gain(frozen.tested, one.tested, own).to_dict()
+                for name, own in known.items()
+            }
+            methods.append(
+                {
+                    "key": one.key,
+                    "name": one.name,
+                    "validation": float(one.validated @ self.weights("val")),
+                    "test": numbers,
+                    "difference": against if one is not frozen else None,
+                }
+            )
+        sizes = {"train": self.data.train, **self.data.held_out_splits}
+        gpu = self.device.type == "cuda"
+        peak = torch.cuda.max_memory_allocated(self.device) if gpu else None
+        return {
+            "model": self.config.architecture,
+            "chosen": chosen.key,
+            "metric": self.metric,
+            "classes": self.data.num_classes,
+            "counts": [int(counts.min()), int(counts.max())],
+            "images": {name: len(source) for name, source in sizes.items()},
+            "left_out": list(self.data.skipped),
+            "methods": methods,
+            "epochs": {
+                "trained": int(tuner.record_of_best[2]),
+                "best": tuner.best_epoch,
+                "most": tuner.config.epochs,
+            },
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            "device": str(self.device),
+            "gpu_bytes": peak,
+            "config": asdict(tuner.config),
+            "run": asdict(self.run),
+            "versions": versions(self.device),
+        }
+
+
+def whole_batch(config: TuneConfig, images: int) -> TuneConfig:
+    """Return the settings with batches of all images where they are fewer than a batch."""
+    return replace(config, batch_size=min(config.batch_size, images))

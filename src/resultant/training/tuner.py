@@ -1,0 +1,212 @@
+"""Light fine-tuning of a pretrained network: the step of `loop.Trainer` with AdamW, a warm-up, a
+cosine and a moving average of the weights, all of timm. The best average by validation is kept."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from resultant.images.evaluation import EvaluationView
+from resultant.images.vision import vision_module
+from resultant.training.batches import Batches, mixed
+from resultant.training.config import Run, TuneConfig
+from resultant.training.evaluation import Rows
+from resultant.training.job import Job, OnStep
+from resultant.training.loop import Trainer
+
+# State of AdamW per weight, all zero before the first step.
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True)
+class TuneJob(Job):
+    """A job of fine-tuning, with the view that the network is evaluated on."""
+
+    view: EvaluationView | None = None
+
+    def identity(self) -> dict[str, Any]:
+        return super().identity() | {"view": None if self.view is None else asdict(self.view)}
+
+
+class Tuner(Trainer):
+    """Fine-tunes the network of a run; ``best`` are the weights of the best epoch.
+
+    Args:
+        config, run, batches, counts, device: As for `Trainer`.
+        directions: Directions [C, d] of the classes in the features of the pretrained network,
+            from which the classifier starts.
+        seen: Hashes of the images that the network keeps as those it knows; by default those that
+            it is trained on.
+    """
+
+    config: TuneConfig
+    total: Tensor
+    compiled = False
+
+    def __init__(
+        self,
+        config: TuneConfig,
+        run: Run,
+        batches: Batches,
+        counts: Tensor,
+        device: torch.device,
+        directions: Tensor | None = None,
+        seen: Tensor | None = None,
+    ) -> None:
+        super().__init__(config, run, batches, counts, device)
+        self.seen = super().contents if seen is None else seen
+        if directions is not None and self.network.classifier is not None:
+            with torch.no_grad():
+                self.network.classifier.weight.copy_(F.normalize(directions, dim=-1))
+        timm = vision_module("timm")
+        self.average = timm.utils.ModelEmaV3(
+            self.network, decay=config.averaging, use_warmup=True
+        ).requires_grad_(False)
+        self.best = {n: a.clone() for n, a in self.average.module.state_dict().items()}
+        # Accuracy and number of the best epoch, and the number of the last one.
+        self.record_of_best = torch.tensor([-1.0, 0.0, 0.0], dtype=torch.float64)
+        self.scheduler = scheduler_of(self.optimizer, config, batches.steps)
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        freeze(self.network.encoder, self.config.stages)
+        make: Any = vision_module("timm.optim").create_optimizer_v2
+        optimizer = make(
+            self.network,
+            opt="adamw",
+            lr=self.config.learning_rate,
+            weight_decay=self.config.weight_decay,
+        )
+        for p in trained_parameters(self.network).values():
+            moments = {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
+            optimizer.state[p] = {"step": torch.tensor(0.0), **moments}
+        return optimizer
+
+    def step(self) -> None:
+        images, labels = self.batches.batch()  # [V N, 3, S, S], [N]
+        number = int(self.steps_done) + 1
+        self.scheduler.step_update(number - 1)
+        self.optimizer.zero_grad()
+        views = images.unflatten(0, (-1, len(labels)))
+        for rows in torch.arange(len(labels)).tensor_split(self.config.accumulate):
+            part = slice(int(rows[0]), int(rows[-1]) + 1)
+            with self.autocast():
+                outputs = self.model(views[:, part].flatten(0, 1))
+            loss = self.loss(outputs.projection, outputs.logits, labels[part])
+            loss = loss * (len(rows) / len(labels))
+            loss.backward()
+            self.total += loss.detach()
+        if self.config.clip is not None:
+            parameters = list(trained_parameters(self.network).values())
+            nn.utils.clip_grad_norm_(parameters, self.config.clip)
+        self.optimizer.step()
+        self.average.update(self.network, step=number)
+
+    @property
+    def steps_done(self) -> Tensor:
+        """Number of steps of the optimizer."""
+        return next(iter(self.optimizer.state.values()))["step"]
+
+    def train_epoch(self, epoch: int, drawn: list[Tensor], on_step: OnStep = None) -> None:
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            # Dropout follows from the seed and the epoch, as the views do.
+            torch.manual_seed(mixed(self.run.seed, epoch))
+            super().train_epoch(epoch, drawn, on_step)
+
+    def start_epoch(self, epoch: int) -> None:
+        self.epoch = epoch + 1
+        self.total.zero_()
+        self.contrastive.start_epoch()
+        self.model.train()
+        for module in self.network.encoder.modules():
+            own = list(module.parameters())
+            if own and not any(p.requires_grad for p in own):
+                # The statistics of frozen layers stay too.
+                module.eval()
+
+    def record(self, epoch: int = 0) -> None:
+        """No graph: a fine-tuning takes few steps."""
+
+    @property
+    def contents(self) -> Tensor:
+        return self.seen
+
+    def rows(self) -> Rows:
+        (row,) = super().rows()
+        return [{**row, "rate": self.optimizer.param_groups[0]["lr"]}]
+
+    def note_accuracy(self, accuracy: float) -> None:
+        """Keep the average of the weights if no earlier epoch has a better accuracy."""
+        self.record_of_best[2] = self.epoch
+        if accuracy >= self.record_of_best[0]:
+            self.record_of_best[:2] = torch.tensor([accuracy, self.epoch], dtype=torch.float64)
+            for name, a in self.average.module.state_dict().items():
+                self.best[name].copy_(a)
+
+    @property
+    def best_accuracy(self) -> float:
+        return float(self.record_of_best[0])
+
+    @property
+    def best_epoch(self) -> int:
+        return int(self.record_of_best[1])
+
+    @property
+    def stopped(self) -> bool:
+        _, best, last = self.record_of_best.tolist()
+        return last - best >= self.config.patience
+
+    def optimizer_tensors(self) -> dict[str, Tensor]:
+        state, tensors = self.optimizer.state, {}
+        for name, p in trained_parameters(self.network).items():
+            tensors |= {f"{part}.{name}": state[p][part] for part in MOMENTS}
+        return tensors
+
+    def tensors(self) -> dict[str, Tensor]:
+        kept = {"average": self.average.module.state_dict(), "best": self.best}
+        named = {f"0.{part}.{name}": a for part, own in kept.items() for name, a in own.items()}
+        return super().tensors() | named | {"0.best_epoch": self.record_of_best}
+
+
+def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the weights that are trained, by name."""
+    return {name: p for name, p in network.named_parameters() if p.requires_grad}
+
+
+def scheduler_of(optimizer: torch.optim.Optimizer, config: TuneConfig, steps: int) -> Any:
+    """Return timm's schedule of the learning rate: a warm-up, then a cosine to zero."""
+    make: Any = vision_module("timm.scheduler").create_scheduler_v2
+    return make(
+        optimizer,
+        "cosine",
+        num_epochs=config.epochs - config.warmup,
+        warmup_epochs=config.warmup,
+        warmup_lr=config.learning_rate / 100,
+        warmup_prefix=True,
+        step_on_epochs=False,
+        updates_per_epoch=steps,
+    )[0]
+
+
+def freeze(encoder: nn.Module, stages: int | None) -> None:
+    """Train only the last stages of an encoder of timm, all for None."""
+    if stages is None:
+        return
+    groups = stage_parameters(encoder)
+    if stages > len(groups):
+        rule = f"expected stages of {len(groups)} or less, those of the network"
+        raise ValueError(f"{rule}, got {stages}")
+    frozen = {name for group in groups[:-stages] for name in group}
+    for name, p in encoder.named_parameters():
+        p.requires_grad_(name not in frozen)
+
+
+def stage_parameters(encoder: nn.Module) -> Sequence[Sequence[str]]:
+    """Return the names of the weights of each stage in their order, the stem first."""
+    group: Any = vision_module("timm.models").group_parameters
+    matcher: Any = encoder.group_matcher
+    groups = group(encoder, matcher(coarse=True))
+    return [groups[k] for k in sorted(groups)]

@@ -1,0 +1,449 @@
+"""From a folder of pictures to a tuned network with a classifier, and to predictions."""
+
+import contextlib
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from pyarrow import parquet
+from torch import Tensor
+
+import resultant
+from cli.conftest import Shown, call
+from resultant import LogitAdjustedCrossEntropy, ProCoLoss
+from resultant.images.opening import open_images, open_pictures
+from resultant.images.photo_views import normalize
+from resultant.training import tune as tuning
+from resultant.training.checkpoints import TRAINED, load_network
+from resultant.training.config import Run, TuneConfig
+from resultant.training.encoder import build, timm_encoder
+from resultant.training.tune import Head, Watch, with_validation
+from resultant.training.tuner import Tuner, freeze, scheduler_of, stage_parameters
+
+# A class with a comma, and one that looks like a number.
+SIZES = {"a": 40, "b": 26, "c, d": 18, "007": 12}
+COMMAND = (
+    "tune --data data --model test_resnet --no-pretrained --size 32 --epochs 3 --batch-size 16 "
+    "--validation 0.2 --device cpu --workers 0"
+)
+
+
+def write_colours(root: Path, sizes: Mapping[str, int] = SIZES, seed: int = 0) -> Path:
+    """Write pictures of noise around a colour of the class, as ``root/CLASS/i.png``."""
+    rng = np.random.default_rng(seed)
+    for c, (name, number) in enumerate(sizes.items()):
+        (root / name).mkdir(parents=True)
+        colour = np.random.default_rng(c).integers(90, 166, 3)
+        for i in range(number):
+            pixels = (colour + 60 * rng.normal(size=(20, 20, 3))).clip(0, 255)
+            Image.fromarray(pixels.astype(np.uint8)).save(root / name / f"{i}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pictures, and the result of tuning in ``out``."""
+    folder = tmp_path_factory.mktemp("tune")
+    with contextlib.chdir(folder):
+        write_colours(Path("data"))
+        torch.manual_seed(0)
+        assert call(f"{COMMAND} --out out") == 0
+    return folder
+
+
+@pytest.fixture
+def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+def balanced(right: np.ndarray, y: np.ndarray) -> float:
+    """The mean of the accuracies of the classes, naively."""
+    return float(np.mean([right[y == c].mean() for c in np.unique(y)]))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("there")
+@pytest.mark.parametrize("key", ["frozen", "own", "head"])
+def test_what_is_reported_is_what_predict_does(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever is chosen: validated and tested numbers, from the files of the folder alone."""
+    monkeypatch.setattr(
+        tuning._Work, "choice", lambda self, heads: next(h for h in heads if h.key == key)
+    )
+    shutil.copytree("out", tmp_path / "out")
+    result = run(tmp_path / "out")
+    report = json.loads((tmp_path / "out" / "tune.json").read_text())
+    assert report == result.report and report["chosen"] == key
+    (method,) = (m for m in report["methods"] if m["key"] == key)
+    splits = with_validation(open_images("data"), 0.2, 0)
+    command = f"predict {tmp_path / 'out'} data --out {tmp_path / 'p.parquet'} --device cpu"
+    assert call(command) == 0
+    table = parquet.read_table(tmp_path / "p.parquet").to_pandas().set_index("file")
+    for name, got in (
+        ("val", method["validation"]),
+        ("test", method["test"]["balanced accuracy"]["value"]),
+    ):
+        source = splits.held_out_splits[name]
+        files = [source.name(i) for i in range(len(source))]
+        truth = np.array([Path(file).parent.name for file in files])
+        right = table["predicted"][files].to_numpy() == truth
+        assert got == pytest.approx(balanced(right, truth), abs=1e-12), name
+        assert table["trained_on"][files].all() == (name == "val")
+    assert len(table) == sum(SIZES.values())
+    assert set(table["predicted"]) <= set(SIZES)
+    y = np.array([Path(f).parent.name for f in table.index])
+    right = (table["predicted"] == y).to_numpy()
+    tested = ~table["trained_on"].to_numpy()
+    assert right[tested].mean() == pytest.approx(method["test"]["accuracy"]["value"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("there")
+def test_numbers_of_the_best_epoch_are_those_of_its_network() -> None:
+    """The classifier of the kept network on the validation images, decoded and computed by hand."""
+    report = json.loads(Path("out/tune.json").read_text())
+    loaded = load_network("out/training/best.safetensors")
+    val = with_validation(open_images("data"), 0.2, 0).val
+    assert val is not None
+    x = torch.stack([loaded.view(val.read(i)) for i in range(len(val))])
+    with torch.no_grad():
+        logits = loaded.network(normalize(x, *loaded.config.channels)).logits
+    right = (logits.argmax(-1).numpy() == val.labels).astype(float)
+    own = report["methods"][1]
+    assert own["key"] == "own" and own["validation"] == pytest.approx(balanced(right, val.labels))
+    lines = [
+        json.loads(line) for line in Path("out/training/metrics.jsonl").read_text().splitlines()
+    ]
+    best = max(line["accuracy"] for line in lines)
+    last = max(line["epoch"] for line in lines if line["accuracy"] == best)
+    assert report["epochs"] == {"trained": 3, "best": last, "most": 3}
+    assert loaded.about["epoch"] == last
+
+
+def run(out: Path, watch: Watch | None = None, data: str = "data", **settings: Any) -> Any:
+    torch.manual_seed(0)
+    own: dict[str, Any] = {"epochs": 3, "batch_size": 16, "size": 32, "pretrained": False}
+    given = {"validation": 0.2, "workers": 0, "watch": watch, "out": out}
+    return resultant.tune(data, "test_resnet", **given, **{**own, **settings})
+
+
+def tensors_of(path: Path) -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(path)
+
+
+def require_equal(one: Path, other: Path) -> None:
+    """The same tensors, bit for bit."""
+    a, b = tensors_of(one), tensors_of(other)
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[name], b[name]) for name in a), one.name
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("there")
+def test_a_killed_command_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    class KilledError(Exception):
+        pass
+
+    def kill(progress: Any) -> None:
+        if progress.before + progress.epoch == 2:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        run(tmp_path, Watch(epoch=kill))
+    assert not (tmp_path / "network.safetensors").exists()
+    epochs: list[int] = []
+    result = run(tmp_path, Watch(epoch=lambda p: epochs.append(p.before + p.epoch)))
+    # The resumed epochs, first the number of those that were there.
+    assert epochs == [2, 3]
+    for name in ("network", "tuned", "training/best", "training/angular-beta0-seed0"):
+        file = f"{name}.safetensors"
+        require_equal(tmp_path / file, Path("out", file))
+    report = json.loads(Path("out/tune.json").read_text())
+    assert result.report["methods"] == report["methods"]
+    # Again: nothing is trained or extracted.
+    before = (tmp_path / "tuned.safetensors").stat().st_mtime_ns
+    assert run(tmp_path, Watch(epoch=lambda p: epochs.append(p.epoch))).report["epochs"]
+    assert epochs == [2, 3, 0] and (tmp_path / "tuned.safetensors").stat().st_mtime_ns == before
+    with pytest.raises(ValueError, match=r"expected the checkpoint of this job .* learning_rate"):
+        run(tmp_path, learning_rate=1e-3)
+
+
+@pytest.mark.slow
+def test_test_images_have_no_part_in_the_network(tmp_path: Path, folder: Path) -> None:
+    """Other pictures in the test folder change no bit of the networks and of the classifiers, and
+    copies of training pictures are left out of it."""
+    splits = with_validation(open_images(folder / "data"), 0.2, 0)
+    roots = []
+    for k in range(2):
+        root = tmp_path / str(k)
+        for name, source in {"train": splits.train, **splits.held_out_splits}.items():
+            for i in range(len(source)):
+                own = Path(source.name(i))
+                file = root / name / own.parent.name / own.name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(own, file)
+        roots.append(root)
+    shutil.rmtree(roots[1] / "test")
+    write_colours(roots[1] / "test", dict.fromkeys(SIZES, 3), seed=9)
+    shutil.copy(splits.train.name(0), roots[1] / "test" / "b" / "copy.png")
+    shutil.copy(splits.train.name(1), roots[1] / "val" / "b" / "copy.png")
+    results = [run(tmp_path / f"out{k}", data=str(root)) for k, root in enumerate(roots)]
+    assert results[0].report["left_out"] == []
+    skipped = results[1].report["left_out"]
+    assert [Path(text.split(" of ")[0]).name for text in skipped] == ["copy.png", "copy.png"]
+    assert results[1].report["images"]["test"] == 12
+    for file in ("training/best", "network", "classifier"):
+        one, other = (tmp_path / f"out{k}" / f"{file}.safetensors" for k in range(2))
+        assert one.exists() == other.exists()
+        if one.exists():
+            require_equal(one, other)
+    # The network names what it knows: training and validation images, no test image.
+    known = tensors_of(tmp_path / "out0" / "network.safetensors")[TRAINED].numpy()
+    assert splits.test is not None and splits.val is not None
+    assert not np.isin(splits.test.contents, known).any()
+    assert np.isin(splits.train.contents, known).all() and np.isin(splits.val.contents, known).all()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("there")
+def test_the_page_and_later_commands(capsys: Shown, tmp_path: Path) -> None:
+    text = Path("out/tune.md").read_text()
+    report = json.loads(Path("out/tune.json").read_text())
+    for method in report["methods"]:
+        assert f"{100 * method['test']['accuracy']['value']:.1f}" in text and method["name"] in text
+    assert report["images"] == {"train": 56, "val": 13, "test": 27} or sum(
+        report["images"].values()
+    ) == sum(SIZES.values())
+    assert call(f"extract out --data data --device cpu --out {tmp_path / 'x.safetensors'}") == 0
+    from resultant.features.store import FeatureStore
+
+    store = FeatureStore.open(tmp_path / "x.safetensors")
+    # Neither training nor validation images are judged on.
+    assert store.metadata["trained_on"]["test"] == 0
+    capsys.readouterr()
+    model = resultant.load_model("out")
+    assert model.labels == sorted(SIZES)
+    table = model.predict(open_pictures("data").select([0]))
+    assert len(table) == 1
+
+
+CONFIG = TuneConfig(
+    architecture="test_vit",
+    pretrained=False,
+    size=160,
+    dim=8,
+    epochs=3,
+    batch_size=6,
+    precision="float32",
+    clip=1e9,
+)
+STEPS, N, C = 2, 6, 3
+
+
+def tuner_of(config: TuneConfig) -> Tuner:
+    """A tuner on one batch that comes again and again."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2 * N, 3, config.size, config.size, generator=generator), torch.arange(N) % C
+    source = SimpleNamespace(digest="", contents=np.arange(N))
+    batches: Any = SimpleNamespace(
+        steps=STEPS, source=source, batch=lambda: (x, y), load=lambda drawn: None, advance=id
+    )
+    batches.advance = lambda: None
+    return Tuner(config, Run("angular"), batches, torch.tensor([4, 2, 1]), torch.device("cpu"))
+
+
+def require_same(got: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Equal up to rounding, but for weights whose gradient is zero: AdamW magnifies its noise."""
+    assert got.keys() == expected.keys()
+    for name, a in expected.items():
+        rows = torch.ones(len(a) if a.ndim else 1, dtype=torch.bool)
+        if name.endswith("qkv.bias"):
+            # A softmax is the same with any bias of the keys.
+            rows[len(a) // 3 : 2 * len(a) // 3] = False
+        if name in ("projector.0.bias", "projector.1.running_mean"):
+            # Normalization takes it away.
+            continue
+        one, other = (b.reshape(len(rows), -1)[rows] for b in (got[name], a))
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=2e-6, msg=name)
+
+
+def test_steps_are_those_of_a_plain_loop() -> None:
+    """AdamW without decay of biases, a warm-up and a cosine, an average with a warm-up."""
+    tuner = tuner_of(CONFIG)
+    network = build(CONFIG, 0, C, initial_weights=True)
+    # Positions have no decay, by the rule of the network itself.
+    free = {f"encoder.{name}" for name in network.encoder.no_weight_decay()}
+    assert "encoder.pos_embed" in free
+    rule = {n: p.ndim > 1 and n not in free for n, p in network.named_parameters()}
+    decayed = [p for n, p in network.named_parameters() if rule[n]]
+    others = [p for n, p in network.named_parameters() if not rule[n]]
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}]
+    )
+    proco = ProCoLoss(
+        num_classes=C,
+        dim=8,
+        temperature=0.07,
+        realization="angular",
+        class_counts=[4, 2, 1],
+        estimator="proco",
+    )
+    entropy = LogitAdjustedCrossEntropy([4, 2, 1])
+    average = {n: a.clone() for n, a in network.state_dict().items()}
+    rates = [3e-6, 3e-6 + (3e-4 - 3e-6) / 2]
+    rates += [1.5e-4 * (1 + np.cos(np.pi * k / 4)) for k in range(4)]
+    x, y = tuner.batches.batch()
+    for number, rate in enumerate(rates):
+        if number % STEPS == 0:
+            tuner.train_epoch(number // STEPS, [])
+            proco.start_epoch()
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        outputs = network.train()(x)
+        views, logits = (a.view(2, N, -1) for a in (outputs.projection, outputs.logits))
+        loss = proco(views, y) + entropy(logits, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        decay = min(0.998, 1 - (1 + number) ** (-2 / 3)) if number else 0.0
+        for name, a in network.state_dict().items():
+            mean = decay * average[name] + (1 - decay) * a
+            average[name] = mean if a.is_floating_point() else a.clone()
+    require_same(tuner.network.state_dict(), network.state_dict())
+    require_same(tuner.average.module.state_dict(), average)
+
+
+def test_accumulated_parts_are_the_whole_batch() -> None:
+    """Without layers that read the batch, up to rounding; uneven parts too."""
+    config = replace(CONFIG, contrastive_weight=0.0, epochs=2)
+    weights = []
+    for parts in (1, 4):
+        tuner = tuner_of(replace(config, accumulate=parts))
+        for network in (tuner.network, tuner.average.module):
+            # Its weights stay where the optimizer knows them.
+            network.projector[1].forward = torch.nn.Identity().forward
+        tuner.train_epoch(0, [])
+        weights.append((tuner.network.state_dict(), tuner.rows()[0]["loss"]))
+    (whole, loss), (accumulated, other) = weights
+    assert loss == pytest.approx(other, rel=1e-5)
+    require_same(accumulated, whole)
+
+
+@pytest.mark.parametrize("name", ["test_resnet", "test_vit"])
+def test_the_last_stages_alone(name: str) -> None:
+    config = replace(CONFIG, architecture=name, stages=2, dim=8)
+    tuner = tuner_of(config)
+    before = {n: a.clone() for n, a in tuner.network.encoder.state_dict().items()}
+    tuner.train_epoch(0, [])
+    after = tuner.network.encoder.state_dict()
+    moved = {n for n, a in after.items() if not torch.equal(a, before[n])}
+    stages = stage_parameters(tuner.network.encoder)
+    trained = {n for stage in stages[-2:] for n in stage}
+    assert trained <= moved
+    # Statistics of frozen layers stay; those of trained ones are no weights.
+    rest = moved - trained
+    prefixes = tuple(n.rpartition(".")[0] for n in trained)
+    assert all(n.startswith(prefixes) for n in rest)
+    assert sum(map(len, stages)) == len(list(tuner.network.encoder.parameters()))
+    with pytest.raises(ValueError, match=f"expected stages of {len(stages)} or less"):
+        freeze(timm_encoder(name), len(stages) + 1)
+
+
+def test_the_best_epoch_is_kept_and_training_ends() -> None:
+    tuner = tuner_of(replace(CONFIG, patience=2))
+    weights = []
+    for epoch, accuracy in enumerate((0.5, 0.6, 0.6, 0.4, 0.59)):
+        tuner.epoch = epoch + 1
+        with torch.no_grad():
+            next(tuner.average.module.parameters()).fill_(epoch)
+        assert not tuner.stopped
+        tuner.note_accuracy(accuracy)
+        weights.append(float(next(iter(tuner.best.values())).flatten()[0]))
+    # Of equal accuracies the later one: the average has seen more.
+    assert weights == [0, 1, 2, 2, 2] and tuner.best_epoch == 3 and tuner.best_accuracy == 0.6
+    assert tuner.stopped
+    other = tuner_of(replace(CONFIG, patience=2))
+    other.load({name: a.clone() for name, a in tuner.tensors().items()})
+    assert other.stopped and other.best_epoch == 3
+
+
+def test_the_classifier_starts_at_the_classes() -> None:
+    directions = torch.randn(C, 64)
+    tuner = tuner_of(CONFIG)
+    other = Tuner(
+        CONFIG, Run(), tuner.batches, torch.tensor([4, 2, 1]), torch.device("cpu"), directions
+    )
+    assert other.network.classifier is not None
+    torch.testing.assert_close(other.network.classifier.weight, F.normalize(directions, dim=1))
+
+
+@pytest.mark.parametrize(
+    ("frozen", "own", "head", "chosen"),
+    [
+        ("1110", "1110", "1100", "frozen"),
+        # Two images gained and one lost are within a standard error.
+        ("1110000000", "0111100000", "1100000000", "frozen"),
+        ("1000", "1110", "1111", "head"),
+        ("0000", "1111", "1110", "own"),
+    ],
+)
+def test_choice(frozen: str, own: str, head: str, chosen: str) -> None:
+    weights = torch.full((len(own),), 1 / len(own), dtype=torch.float64)
+    work: Any = SimpleNamespace(weights=lambda split: weights)
+    right = {"frozen": frozen, "own": own, "head": head}
+    none: Any = None
+    heads = [
+        Head(key, key, none, None, torch.tensor([*map(float, hits)]).double(), torch.zeros(1))
+        for key, hits in right.items()
+    ]
+    assert tuning._Work.choice(work, heads).key == chosen
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--model test_resnet", "expected --data FOLDER, or --train-list"),
+        ("--data data --model nothing --no-pretrained", "an architecture of timm, such as"),
+        ("--data data --model test_resnet --epochs 2 --warmup 2", "warmup in \\[0, 2\\)"),
+        ("--data data --model test_resnet --crop 1.5", "crop in \\(0, 1\\], got 1.5"),
+        (
+            "--data data --model test_resnet --batch-size 4 --accumulate 5",
+            "accumulate of 4 or less",
+        ),
+        ("--data data --model test_resnet --validation 1", "expected validation in \\(0, 1\\)"),
+        ("--data data --model test_resnet --validation 1e-6", "got none of 1e-06 of .* training"),
+        (
+            "--data data --model test_resnet --no-pretrained --size 32 --stages 9 --epochs 1",
+            "expected stages of 5 or less",
+        ),
+    ],
+)
+def test_refusals(options: str, message: str, tmp_path: Path, folder: Path, capsys: Shown) -> None:
+    with contextlib.chdir(folder):
+        assert call(f"tune {options} --device cpu --workers 0 --out {tmp_path}") == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
+    assert re.search(message, line), line
+
+
+def test_schedule_ends_at_zero() -> None:
+    optimizer = torch.optim.AdamW([torch.zeros(1)], 1.0)
+    scheduler = scheduler_of(optimizer, replace(CONFIG, learning_rate=1.0, epochs=5), 10)
+    rates = []
+    for step in range(51):
+        scheduler.step_update(step)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates[0] == 0.01 and max(rates) == rates[10] == 1.0 and rates[50] < 1e-12
+    assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
