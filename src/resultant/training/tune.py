@@ -160,9 +160,9 @@ def tune(
     if distributed.world_size() > 1:
         raise ValueError("expected one process, got several: resultant train images uses them")
     require_writable_folder(out)
-    if device.type != "cuda":
-        precision: Precision = "float32"
-    config = tune_config(model, weights, settings, precision)
+    # Autocast is for GPUs.
+    used: Precision = precision if device.type == "cuda" else "float32"
+    config = tune_config(model, weights, settings, used)
     if not isinstance(data, ImageSplits):
         data = open_images(data, **{**(images or {}), "workers": workers})
     # A wrong name or file is found before the images are decoded.
@@ -175,7 +175,7 @@ def tune(
     data = with_validation(data, validation, seed)
     make_folder(out)
     with lock_folder(out):
-        work = _Work(out, data, config, run, frozen, device, precision, workers, watch, log)
+        work = _Work(out, data, config, run, frozen, device, used, workers, watch, log)
         return work.result(references)
 
 
