@@ -224,8 +224,8 @@ def test_probabilities_are_calibrated_by_default(
     assert np.array_equal(np.asarray(fitted.predict_proba(X)).argmax(1), fitted.predict(X))
     again = kind(whiten=whiten, shrinkage=0.3)
     for rows in np.array_split(np.arange(200), 2):
-        again.partial_fit(X[rows], y[rows], classes=range(5))
-    assert best / 3 < again.scale_ < 3 * best
+        again.partial_fit(X[rows], y[rows])
+    assert again.scale_ == pytest.approx(fitted.scale_, rel=1e-9)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -268,7 +268,7 @@ def test_saved_classifiers_continue(labels: list, tmp_path: Path) -> None:
         CosinePrototypeClassifier(0.2, whiten="within", shrinkage=0.5),
     ):
         made.fit(X, y)
-        made.save(tmp_path / "c.safetensors")
+        made.save(tmp_path / "c.safetensors", rows=made.components_ is None)
         copies = type(made).load(tmp_path / "c.safetensors"), pickle.loads(pickle.dumps(made))
         for copy in copies:
             np.testing.assert_array_equal(np.asarray(copy.predict(X)), np.asarray(made.predict(X)))

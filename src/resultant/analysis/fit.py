@@ -269,4 +269,6 @@ def _fit_vmf(model: Any, data: FeatureSet, rows: Tensor) -> int:
     sums = sums.to(model.statistics_.device)
     model.statistics_, model.state_ = sums, sums.state(model.estimator)
     model.class_prior_ = (sums.weight / sums.weight.sum()).cpu().numpy()
+    # The kept rows are those of the sample.
+    model._sums = None
     return len(rows)

@@ -3,7 +3,6 @@
 A class without weight has score -inf and takes no part in the mean gain.
 """
 
-import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,8 +30,9 @@ from resultant.classifiers.files import SavedEstimator
 from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
 from resultant.classifiers.refine import Batches, Refined, Refinement, require_precision
 from resultant.classifiers.search import Search
+from resultant.classifiers.sums import RowSums, union
 
-# Rows times classes that fit the scale, and rows after which `partial_fit` forgets a scale.
+# Rows times classes that fit the scale, and the least number of rows.
 SCALE_CELLS = 1 << 16
 SCALE_ROWS = 1024
 
@@ -52,6 +52,29 @@ class OnePass:
         return MethodType(self.method, classifier)
 
 
+class Fitted:
+    """A fitted attribute, which is computed again when rows were added since."""
+
+    def __init__(self, *default: Any) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self.name = name
+
+    def __get__(self, classifier: Any, owner: Any = None) -> Any:
+        if classifier is None:
+            return self
+        values = vars(classifier)
+        if values.get("_added"):
+            classifier._follow_sums()
+        if self.name not in values and not self.default:
+            raise AttributeError(f"{type(classifier).__name__} has no {self.name} before fit")
+        return values[self.name] if self.name in values else self.default[0]
+
+    def __set__(self, classifier: Any, value: Any) -> None:
+        vars(classifier)[self.name] = value
+
+
 class DirectionClassifier(ClassifierMixin, SavedEstimator):
     """Classifier by the scores of classes that are fitted in one pass over the rows, or several."""
 
@@ -61,15 +84,19 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     components: Any = 1
     refine: Any = None
     classes_: np.ndarray  # labels of the classes [C]
-    statistics_: ClassStatistics  # sums of the classes, in the metric
     n_features_in_: int
-    metric_: Metric | None = None
+    statistics_: Any = Fitted()  # sums of the classes, in the metric
+    state_: Any = Fitted()
+    class_prior_: Any = Fitted()
+    metric_: Any = Fitted(None)
     shrinkage_: Any = None
     components_: Components | None = None  # several components per class, or None
     refine_: float | None = None  # precision of the refinement, or None
     refined_: Refined | None = None  # refined classes, or None
-    scale_: float | None = None  # fitted factor of the scores, or None
+    scale_: Any = Fitted(None)  # fitted factor of the scores, or None
     calibration_: dict[str, Any] | None = None  # see `fit_calibration`
+    _sums: RowSums | None = None  # of the fitted rows; None for several components
+    _added: bool = False  # rows were added to the sums since the fit
 
     def __init__(
         self,
@@ -96,7 +123,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classes to rows X [N, p] of any length, labels y [N] and weights [N] >= 0."""
-        fitted = copy.copy(self)
+        fitted = self._twin()
         sample, fitted.classes_ = inputs.labelled(fitted, X, y, sample_weight)
         fitted._fit(sample)
         if fitted.metric_ is None:
@@ -105,37 +132,84 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
 
     @OnePass
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Add rows to those of earlier calls, or of `fit`; nothing changes if the call raises. The
-        metric is that of the first call, the scale is fitted to rows of the last calls.
+        """Add rows to those of earlier calls, or of `fit`; nothing changes if the call raises.
+
+        Batches of any size, in any order, give the classifier of one `fit` to all rows. New labels
+        may come at any time, unlike in scikit-learn. Sums of unit vectors, and of their outer
+        products for a metric, are exact. Some rows are kept, of each class those of the smallest
+        hash, about 2 million numbers in all: the scale is fitted to these, and the effect of the
+        metric on the lengths of rows is measured on them, which is exact while all rows of a class
+        are kept. A call costs the same whatever the number of rows before; metric, classes and
+        scale are computed when they are next used. A scale of `calibrate` is fitted anew.
 
         Args:
-            X, y: Rows [N, p], and labels [N] among the classes.
-            classes: All labels, in the first call.
+            X, y: Rows [N, p], and labels [N].
+            classes: Labels that may come, which may include some without rows; other labels in y
+                are then an error.
             sample_weight: Weights [N] >= 0, one per row by default.
         """
-        fitted, first = copy.copy(self), not hasattr(self, "statistics_")
+        fitted = self._twin()
+        labels = inputs.class_labels("y", y)
         if classes is not None:
-            classes = np.asarray(unique_labels(inputs.class_labels("classes", classes)))
-        known = classes if first else self.classes_
-        if known is None:
-            raise ValueError("expected classes at the first call of partial_fit, got None")
-        if classes is not None and not np.array_equal(classes, known):
-            rule = f"expected the classes of the first call, {known.tolist()}"
-            raise ValueError(f"{rule}, got {classes.tolist()}")
-        settings: dict[str, Any] = {"classes": known, "reset": first}
-        sample, fitted.classes_ = inputs.labelled(fitted, X, y, sample_weight, **settings)
-        if first:
+            labels = np.asarray(unique_labels(inputs.class_labels("classes", classes)))
+        if not hasattr(self, "classes_"):
+            settings: dict[str, Any] = {"classes": np.asarray(unique_labels(labels))}
+            sample, fitted.classes_ = inputs.labelled(fitted, X, y, sample_weight, **settings)
             fitted._fit(sample)
             return self._adopt(fitted)
-        fitted._scale()
-        fitted._drop_calibration("added rows")
-        sums = sample.sums(metric=self.metric_).merge(self.statistics_)
-        fitted._finish(sums, sample.rows.dtype)
-        fitted.scale_ = None
-        if is_auto(self.scale):
-            new, share = fitted._left_out_scale(sample), min(1.0, len(sample.y) / SCALE_ROWS)
-            fitted.scale_ = (self.scale_ or new) ** (1 - share) * new**share
-        return self._adopt(fitted)
+        sums = self._known_sums()
+        settings = {"classes": union(sums.classes, labels), "reset": False}
+        sample, names = inputs.labelled(fitted, X, y, sample_weight, **settings)
+        new = RowSums.of(sample, names, self._plain_sums(sample))
+        return self._adopt(fitted._with_sums(sums.merge(new), "added rows"))
+
+    def _known_sums(self) -> RowSums:
+        """Return the sums of the fitted rows; raise if rows cannot be added to them."""
+        sums = self._sums
+        if sums is None or (self._whitens and sums.statistics.scatter is None):
+            rule = "expected a classifier with sums of its rows"
+            raise ValueError(
+                f"{rule}, got one of other parameters or of an earlier version; fit it"
+            )
+        if not bool(sums.kept.limit.any()):
+            if self._whitens or self._centers:
+                rule = "expected a classifier with kept rows, which a metric of more rows needs"
+                raise ValueError(
+                    f"{rule}, got one from a file without; write it by save(rows=True)"
+                )
+            if is_auto(self.scale):
+                text = "the file of this classifier has no kept rows: the scale stays as it is"
+                warnings.warn(f"{text}; write it by save(rows=True)", UserWarning, stacklevel=3)
+        return sums
+
+    def _with_sums(self, sums: RowSums, reason: str) -> Self:
+        """Set the sums of other rows, which everything fitted follows when it is used."""
+        self._check_rule()
+        self._drop_calibration(reason)
+        self._sums, self._added, self.classes_ = sums, True, sums.classes
+        return self
+
+    def _follow_sums(self) -> None:
+        """Fit metric, classes and scale to the sums."""
+        sums: Any = self._sums
+        self._added = False
+        try:
+            plain = self._fit_metric(sums.statistics)
+            statistics = sums.in_metric(None if plain is None else self.metric_)
+            self._finish(statistics, sums.kept.rows.dtype)
+            if not is_auto(self.scale):
+                self.scale_ = None
+            elif len(sums.kept.y):
+                self.scale_ = self._left_out_scale(None, plain)
+        except BaseException:
+            self._added = True
+            raise
+
+    def _twin(self) -> Self:
+        """Return a copy that shares what is fitted."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
 
     def _require_refinable(self) -> None:
         """Raise unless the rule is the one that a refinement begins with."""
@@ -180,18 +254,23 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
 
     def _fit(self, sample: Sample) -> None:
         """Choose what is left to the data, and fit metric, classes and scale."""
-        self._scale()
+        self._given_scale()
         self.refined_ = None
         searched = self._search(sample)
-        plain = self._fit_metric(sample)
-        number, self.components_ = require_components(self.components), None
+        self._added, self._sums, self.components_ = False, None, None
+        sums = self._plain_sums(sample)
+        plain = self._fit_metric(sums)
+        number = require_components(self.components)
+        if number == 1 and self.refine_ is None:
+            self._sums = RowSums.of(sample, self.classes_, sums)
         if number != 1:
             some = sample.merged
             rows = some.rows
             if self.metric_ is not None or not isinstance(rows, Tensor):
                 rows = self._all_units(rows)
             self.components_ = fit_components(rows, some.y, some.w, number, self.estimator)
-        self._finish(sample.sums(metric=self.metric_), sample.rows.dtype)
+        statistics = sums if plain is None else sample.sums(metric=self.metric_)
+        self._finish(statistics, sample.rows.dtype)
         if self.refine_ is not None:
             about = self.statistics_, self.estimator, self.metric_, plain
             gain = validation.left_out_gain(sample, *about)
@@ -202,17 +281,26 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         if is_auto(self.scale):
             self.scale_ = searched or self._left_out_scale(sample, plain)
 
-    def _fit_metric(self, sample: Sample) -> ClassStatistics | None:
-        """Fit the metric; return the sums that it is fitted to, if any."""
+    def _plain_sums(self, sample: Sample) -> ClassStatistics:
+        """Return the sums of rows that metric and classes follow from, in the fixed metric if any;
+        metrics from several batches need the outer products."""
+        if isinstance(self.whiten, Metric):
+            return sample.sums(metric=self._fixed_metric(sample.dim, sample.rows.device))
+        return sample.scattered if self._whitens else sample.summed
+
+    def _fixed_metric(self, dim: int, device: torch.device) -> Metric:
+        """Return the metric that the user gave."""
+        metric = self.whiten.to(device, torch.float64)  # type: ignore[union-attr]
+        if metric.dim != dim:
+            raise ValueError(f"expected a Metric of dim {dim}, got dim {metric.dim}")
+        return metric if is_auto(self.shrinkage) else metric.with_shrinkage(self.shrinkage)
+
+    def _fit_metric(self, sums: ClassStatistics) -> ClassStatistics | None:
+        """Fit the metric to sums; return them if there is a metric that follows them."""
         self.metric_ = None
         if isinstance(self.whiten, Metric):
-            metric = self.whiten.to(sample.rows.device, torch.float64)
-            if metric.dim != sample.dim:
-                raise ValueError(f"expected a Metric of dim {sample.dim}, got dim {metric.dim}")
-            auto = is_auto(self.shrinkage)
-            self.metric_ = metric if auto else metric.with_shrinkage(self.shrinkage)
+            self.metric_ = self._fixed_metric(sums.dim, sums.device)
         elif self._whitens or self._centers:
-            sums = sample.scattered if self._whitens else sample.summed
             shrinkage = self.shrinkage_ if self._whitens else 1.0
             self.metric_ = Metric.fit(sums, shrinkage, center=self._centers, whiten=self._whitens)
             return sums
@@ -256,12 +344,14 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         self.class_prior_ = (statistics.weight / statistics.weight.sum()).cpu().numpy()
         self._class_scores(dtype)
 
-    def _left_out_scale(self, sample: Sample, plain: ClassStatistics | None = None) -> float:
-        """Fit the scale to a sample of the fitted rows, each against classes without it."""
+    def _left_out_scale(self, sample: Sample | None, plain: ClassStatistics | None) -> float:
+        """Fit the scale to some of the fitted rows, each against classes without it: to the kept
+        rows, or for a fit that has no sums to validation rows of the ``sample``."""
         if getattr(self.temperature, "ndim", 0):
             return 1.0
-        if self.components_ is not None or self.refined_ is not None:
+        if self._sums is None:
             # These have no sums: a fifth of the rows is scored by a fit to the others.
+            assert sample is not None
             part = self._validation_of(sample, 1)
             if not len(part.train[0]):
                 return 1.0
@@ -269,13 +359,12 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             (fold,) = part.folds(shrinkage, require_components(self.components), self.refine_)
             w = part.weights * float(part.sample.w[part.index].sum())
         else:
-            index, kept = validation.draw_rows(sample.y, sample.num_classes, SCALE_CELLS)
-            some = sample.at(index)
+            weight = self.statistics_.weight
+            number = max(SCALE_ROWS, SCALE_CELLS // len(weight))
+            some, w = self._sums.kept.sample(number, weight)
             # A row of weight two counts as two rows, one of which is left out.
             one, about = replace(some, w=some.w.clamp_max(1.0)), (self.estimator, self.metric_)
             fold = validation.left_out_fold(one, self.statistics_, *about, plain)
-            number = torch.bincount(sample.y, minlength=sample.num_classes)
-            w = some.w * (number / kept)[some.y]
         known = ~fold.absent & (w > 0)
         if not known.any():
             return 1.0
@@ -283,7 +372,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         number = float(w.sum())
         if self.refined_ is not None:
             # The fit knows the shares of the classes; queries have those that ``prior`` says.
-            share = w.new_zeros(sample.num_classes).index_add_(0, y, w) / number
+            share = w.new_zeros(len(self.classes_)).index_add_(0, y, w) / number
             w = w * share[y] ** (finite_number("prior", self.prior) - 1)
         return fit_scale(scores, y, w, number=number)
 
@@ -297,6 +386,12 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         return scores
 
     # Queries
+
+    def _check_rule(self) -> None:
+        """Raise unless the parameters are a rule and a scale."""
+        realization, _, beta, _ = self._rule()
+        Rule(0.1, realization, beta)
+        self._given_scale()
 
     def _rule(self) -> tuple[str, Any, float, float]:
         """Return realization, temperature, beta and prior."""
@@ -317,11 +412,16 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         rule = Rule(tau, realization, beta, offset=offset if offset.any() else None)
         return realize(parts.state, rule, dtype=dtype, validate_args=True)
 
-    def _scale(self) -> float:
-        """Return the factor of the scores."""
+    def _given_scale(self) -> float:
+        """Return the factor of the scores where none is fitted."""
         scale = 1.0 if is_auto(self.scale) else finite_number("scale", self.scale)
         if scale <= 0:
             raise ValueError(f"expected scale > 0, got {scale:g}")
+        return scale
+
+    def _scale(self) -> float:
+        """Return the factor of the scores."""
+        scale = self._given_scale()
         return self.scale_ or scale
 
     def _units(self, rows: Tensor, dtype: torch.dtype | None = None) -> Tensor:

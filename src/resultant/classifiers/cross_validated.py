@@ -156,10 +156,11 @@ class VMFClassifierCV(VMFClassifier):
         self.scale_, self.calibration_ = best._scale(), best.calibration_
         return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write ``best_estimator_`` as a safetensors file, which `VMFClassifier.load` reads."""
+    def save(self, path: str | os.PathLike[str], *, rows: bool = False) -> None:
+        """Write ``best_estimator_`` as a safetensors file, which `VMFClassifier.load` reads; with
+        ``rows`` also the kept rows, as `VMFClassifier.save`."""
         check_is_fitted(self, "best_estimator_")
-        self.best_estimator_.save(path)
+        self.best_estimator_.save(path, rows=rows)
 
     @classmethod
     def load(cls, path: Any, *, device: Any = None) -> Any:

@@ -18,6 +18,7 @@ from resultant.classes.metric import Metric
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.em import Components
 from resultant.classifiers.refine import Refined
+from resultant.classifiers.sums import KeptRows, RowSums
 
 FORMAT = "resultant.classifier 1"
 
@@ -30,7 +31,8 @@ CHOSEN = ("temperature_", "shrinkage_", "refine_", "scale_", "calibration_")
 NAMES = "feature_names_in_"
 
 KINDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (ClassState, ClassStatistics, Components, Metric, Refined)
+    kind.__name__: kind
+    for kind in (ClassState, ClassStatistics, Components, KeptRows, Metric, Refined, RowSums)
 }
 
 
@@ -43,12 +45,14 @@ class SavedEstimator(BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({name: unpacked(value) for name, value in state.items()})
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted classifier, of plain labels and parameters, as a safetensors file."""
+    def save(self, path: str | os.PathLike[str], *, rows: bool = False) -> None:
+        """Write the fitted classifier, of plain labels and parameters, as a safetensors file; with
+        ``rows`` also the kept rows, so that `partial_fit` continues as if it had not stopped."""
         check_is_fitted(self, "statistics_")
         fitted: Any = self
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "device"}
-        if isinstance(parameters["whiten"], Metric):
+        fixed = isinstance(parameters["whiten"], Metric)
+        if fixed:
             # The metric itself is in the file.
             parameters |= {"whiten": "within", "shrinkage": parameters["whiten"].shrinkage}
         labels, metric, components = fitted.classes_, fitted.metric_, fitted.components_
@@ -66,16 +70,31 @@ class SavedEstimator(BaseEstimator):
             about["columns"] = columns.tolist()
         tensors = {name: getattr(fitted.statistics_, name) for name in SUMS}
         if metric is not None:
-            about["metric"] = metric.shrinkage
+            about |= {"metric": metric.shrinkage, "fixed": fixed}
             tensors |= _present({f"metric.{part}": getattr(metric, part) for part in METRIC})
         tensors |= {} if components is None else components.tensors()
         if fitted.refined_ is not None:
             tensors["refined"] = fitted.refined_.theta
+        tensors |= self._row_tensors(rows)
         try:
             about = json.loads(json.dumps(about, allow_nan=False, default=np.generic.item))
         except (TypeError, ValueError) as error:
             raise ValueError(f"expected parameters of plain values, got: {error}") from None
         save(Path(path), tensors, about)
+
+    def _row_tensors(self, rows: bool) -> dict[str, Tensor]:
+        """Return sums that are not those in the metric, and the kept rows if they are wanted."""
+        fitted: Any = self
+        if rows and (fitted._sums is None or not bool(fitted._sums.kept.limit.any())):
+            raise ValueError("expected a classifier with kept rows, got one without; fit it")
+        if fitted._sums is None:
+            return {}
+        kept, plain = fitted._sums.kept, fitted._sums.statistics
+        tensors = {f"kept.{name}": a for name, a in vars(kept).items()} if rows else {}
+        if plain is not fitted.statistics_:
+            tensors |= _present({f"plain.{n}": getattr(plain, n) for n in (*SUMS, "scatter")})
+        # Sums of several names may share memory, which the file cannot express.
+        return {name: a.clone() for name, a in tensors.items()}
 
     @classmethod
     def load(
@@ -115,12 +134,22 @@ class SavedEstimator(BaseEstimator):
         if "metric" in about:
             parts: Any = {part: tensors.get(f"metric.{part}") for part in METRIC}
             classifier.metric_ = Metric(**parts, shrinkage=about["metric"])
+            if about.get("fixed"):
+                classifier.whiten = classifier.metric_
         if "owner" in tensors:
             classifier.components_ = Components.of(tensors, statistics.device)
         if "refined" in tensors:
             classifier.refined_ = Refined.of(tensors["refined"])
         classifier.n_features_in_ = statistics.dim
         classifier.classes_ = np.array(about["labels"], dtype=about["dtype"])
+        if "owner" not in tensors and "refined" not in tensors:
+            plain = {n.partition(".")[2]: a for n, a in tensors.items() if n.startswith("plain.")}
+            kept = {n.partition(".")[2]: a for n, a in tensors.items() if n.startswith("kept.")}
+            classifier._sums = RowSums(
+                classifier.classes_,
+                ClassStatistics.of(**plain) if plain else statistics,
+                KeptRows(**kept) if kept else KeptRows.none(*statistics.total.shape),
+            )
         classifier._finish(statistics, torch.float64)
         # A file may hold tensors, labels and curves that do not fit each other.
         one = torch.ones(1, statistics.dim, device=statistics.device)

@@ -244,7 +244,8 @@ def labelled(
         i = int(unknown.argmax())
         rule = f"expected labels among the classes {classes.tolist()}"
         raise ValueError(f"{rule}, got {labels[i : i + 1].tolist()[0]!r} at index {i}")
-    device = classifier.device if reset else classifier.statistics_.device
+    # Not by the name: rows that were added are fitted when the name is read.
+    device = classifier.device if reset else vars(classifier)["statistics_"].device
     device = rows.device if device is None else require_device(device)
     index = torch.as_tensor(np.searchsorted(classes, labels), dtype=torch.int64, device=device)
     w = torch.as_tensor(weights, device=device)
