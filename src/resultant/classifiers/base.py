@@ -273,8 +273,8 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         self._finish(statistics, sample.rows.dtype)
         if self.refine_ is not None:
             about = self.statistics_, self.estimator, self.metric_, plain
-            gain = validation.left_out_gain(sample, *about)
-            batches = Batches(sample, self.metric_)
+            gain = validation.left_out_gain(sample.merged, *about)
+            batches = Batches(sample.merged, self.metric_)
             theta = Refinement(batches, self.statistics_, gain).fit(self.refine_)
             self.refined_ = Refined.of(theta)
         self.scale_ = self.calibration_ = None

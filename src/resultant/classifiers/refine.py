@@ -32,8 +32,7 @@ from resultant.vmf.estimators import ROUNDING
 # Rows in the metric are kept up to so many bytes; more are moved there again in every pass.
 KEPT_BYTES = 1 << 30
 
-# Bound of the relative error of theta at which a fit ends, and the most passes.
-TOLERANCE = 1e-4
+# The most passes of a fit.
 MOST_PASSES = 300
 # Pairs of steps and gradients that approximate the curvature.
 MEMORY = 10
@@ -155,15 +154,17 @@ class Refinement:
         return value, gradient
 
     def fit(
-        self, precision: float, start: Tensor | None = None, tolerance: float = TOLERANCE
+        self, precision: float, start: Tensor | None = None, tolerance: float | None = None
     ) -> Tensor:
-        """Return theta [C, p] for a precision, from a start [C, p] that is near it."""
+        """Return theta [C, p] for a precision, from a start [C, p] that is near it, of a relative
+        error of the ``tolerance``, by default the root of the rounding of the dtype."""
         begin = self.prior if start is None else start
+        most = torch.finfo(begin.dtype).eps ** 0.5 if tolerance is None else tolerance
 
         def near(theta: Tensor, gradient: Tensor) -> bool:
             # The function is convex by ``precision`` at least: the distance to the minimum is no
             # more than the gradient over it.
-            return float(gradient.norm()) <= tolerance * precision * float(theta.norm())
+            return float(gradient.norm()) <= most * precision * float(theta.norm())
 
         return minimize(lambda theta: self.evaluate(theta, precision), begin, near)
 

@@ -255,7 +255,7 @@ class Validation:
         y, weight = self.y[self.split == k], statistics.weight
         return ValidationFold(x @ theta.T, y, kappa, weight, x.shape[1], linear=True)
 
-    def _refinement(self, k: int, shrinkage: float | None) -> tuple[Refinement, Tensor]:
+    def _refinement(self, k: int, shrinkage: Any) -> tuple[Refinement, Tensor]:
         """Return the refinement of a split in the metric of a shrinkage, and its rows there."""
         sample = self.sample
         if k not in self._turned:
