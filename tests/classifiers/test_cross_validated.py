@@ -104,9 +104,9 @@ def test_the_choice_is_the_classifier(cv: Any, whiten: str | None, tmp_path: Pat
 
 def test_the_metric_is_chosen_where_it_helps() -> None:
     (X, y), (Q, t) = correlated(), correlated(300, seed=1)
-    chosen = VMFClassifierCV(components=1).fit(X, y)
+    chosen = VMFClassifierCV(components=1, refine=None).fit(X, y)
     assert chosen.best_params_["whiten"] == "within"
-    plain = VMFClassifierCV(components=1, whiten=None).fit(X, y)
+    plain = VMFClassifierCV(components=1, whiten=None, refine=None).fit(X, y)
     assert plain.best_params_["whiten"] is None
     assert chosen.score(Q, t) > plain.score(Q, t) + 0.1
     assert chosen.comparisons_["shrinkage"]["interval"][0] > 0

@@ -16,6 +16,7 @@ from torch import Tensor
 from classifiers.labelled import P, sample
 from resultant import CosinePrototypeClassifier, VMFClassifier
 from resultant._core import memory
+from resultant._core.arrays import directions
 from resultant.classes.metric import Metric
 from resultant.classifiers import refine
 from resultant.classifiers.inputs import Sample
@@ -167,16 +168,27 @@ def test_a_classifier_of_linear_scores(whiten: Any, dtype: Any, tmp_path: Path) 
     np.testing.assert_array_equal(fitted.log_marginal(q), plain.log_marginal(q))
 
 
-def test_validated_rows_are_those_of_a_fit() -> None:
-    """Scores of a fold against a classifier of its training rows."""
+@pytest.mark.parametrize("shrinkage", [None, 0.3])
+def test_validated_rows_are_those_of_a_fit(shrinkage: Any) -> None:
+    """Scores of a fold by classes of its training rows alone, from the fit of another metric."""
     some = weighted(X, Y, classes=4)
     validation = Validation.of_folds(some, 3)
-    for k, fold in enumerate(validation.folds(0.3, 1, PRECISION)):
-        rows, out = validation.train[k].numpy(), validation.index[validation.split == k].numpy()
-        options: Any = {"whiten": "within", "shrinkage": 0.3, "refine": PRECISION, "scale": 1.0}
-        fitted = VMFClassifier(**options).fit(X[rows], Y[rows])
-        expected = fitted.decision_function(X[out])
-        np.testing.assert_allclose(fold.scores("angular", 0.1, 0.0, 0.0), expected, atol=0.1)
+    if shrinkage is not None:
+        validation.folds(0.9, 1, 3.0)
+    folds, gain = validation.folds(shrinkage, 1, PRECISION), validation._gain(shrinkage)
+    for k, fold in enumerate(folds):
+        train = some.at(validation.train[k])
+        metric = shrinkage and Metric.fit(train.scattered, shrinkage)
+        theta = refinement(train, metric, gain).fit(PRECISION)
+        rows = directions(some.rows[validation.index[validation.split == k]])[0]
+        expected = (rows if metric is None else metric.transform(rows)) @ theta.T
+        bound = refine.SEARCH_TOLERANCE * float(theta.norm())
+        difference = (fold.scores("angular", 0.1, 0.0, 0.0) - expected).norm(dim=1)
+        assert float(difference.max()) <= bound
+    # The classes of all rows have a gain that is near.
+    metric = shrinkage and Metric.fit(some.scattered, shrinkage)
+    own = left_out_gain(some, some.sums(metric=metric), "mle", metric, some.summed)
+    assert own / 1.5 < gain < own * 1.5
 
 
 def test_what_is_refused() -> None:

@@ -106,11 +106,6 @@ class Metric:
         length = x.square().sum(-1, keepdim=True).sqrt()
         return torch.where(directed, x / length.masked_fill(~directed, 1.0), 0.0)
 
-    def scaled(self, rotated: Tensor) -> Tensor:
-        """Scale the coordinates [N, p] of `rotate` and normalize them; rows of zeros remain."""
-        x = rotated if self.basis is None else rotated * self.scale.to(rotated)
-        return torch.nn.functional.normalize(x, dim=-1)
-
     def to(self, device: Device | None = None, dtype: torch.dtype | None = None) -> Metric:
         """Copy the metric to a device and a floating dtype."""
         tensors = {name: a for name, a in vars(self).items() if isinstance(a, Tensor)}

@@ -28,7 +28,7 @@ from resultant.classifiers.calibration import calibrated, fit_scale
 from resultant.classifiers.em import Components, fit_components, require_components
 from resultant.classifiers.files import SavedEstimator
 from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
-from resultant.classifiers.refine import Batches, Refined, Refinement, require_precision
+from resultant.classifiers.refine import PRECISIONS, Batches, Refined, Refinement, require_precision
 from resultant.classifiers.search import Search
 from resultant.classifiers.sums import RowSums, union
 
@@ -211,13 +211,13 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         vars(twin).update(vars(self))
         return twin
 
-    def _require_refinable(self) -> None:
+    def _require_refinable(self, realization: Any, beta: Any, components: Any = 1) -> None:
         """Raise unless the rule is the one that a refinement begins with."""
-        expected = {"realization": "angular", "beta": 0.0, "components": 1}
-        for name, value in expected.items():
-            if not np.array_equal(got := getattr(self, name), value):
-                rule = f"expected {name}={value!r} with refine={self.refine!r}"
-                raise ValueError(f"{rule}, got {name}={got!r}; use refine=None")
+        rule = {"realization": realization, "beta": beta, "components": components}
+        for name, value in {"realization": "angular", "beta": 0.0, "components": 1}.items():
+            if rule[name] != value:
+                text = f"expected {name}={value!r} with refine={self.refine!r}"
+                raise ValueError(f"{text}, got {name}={rule[name]!r}; use refine=None")
 
     def _require_one_pass(self) -> bool:
         """Raise an AttributeError that explains why there is no `partial_fit`."""
@@ -312,10 +312,12 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         if self._whitens:
             auto = is_auto(self.shrinkage)
             shrinkages = validation.SHRINKAGES if auto else (require_shrinkage(self.shrinkage),)
-        self.shrinkage_, self.refine_ = shrinkages[0], require_precision(self.refine)
-        if self.refine_ is not None:
-            self._require_refinable()
-        if len(shrinkages) == 1 and not is_auto(self.temperature):
+        refine: Any = require_precision(self.refine)
+        precisions = (None, *PRECISIONS) if is_auto(refine) else (refine,)
+        self.shrinkage_, self.refine_ = shrinkages[0], precisions[0]
+        if refine is not None:
+            self._require_refinable(self.realization, self.beta, self.components)
+        if len(shrinkages) == len(precisions) == 1 and not is_auto(self.temperature):
             return None
         rule = Rule(0.1, self.realization, finite_number("beta", self.beta))
         axes: dict[str, Sequence[Any]] = {
@@ -324,11 +326,13 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             "prior": (finite_number("prior", self.prior),),
             "components": (require_components(self.components),),
             "shrinkage": shrinkages,
+            "refine": precisions,
         }
         if not is_auto(self.temperature):
             axes["temperature"] = (float(self.temperature),)
         chosen = Search(self._validation_of(sample), axes).chosen
         self.temperature_, self.shrinkage_ = chosen.point.temperature, chosen.point.shrinkage
+        self.refine_ = chosen.point.refine
         return chosen.scale
 
     def _validation_of(self, sample: Sample, folds: int | None = None) -> validation.Validation:
@@ -405,7 +409,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         parts = self._parts
         offset = parts.log_weight + prior * self._log_prior()[parts.owner]
         if self.refined_ is not None:
-            self._require_refinable()
+            self._require_refinable(realization, beta)
             refined = self.refined_.at(self.statistics_.weight > 0).to(dtype)
             kappa, shift = parts.state.kappa.to(dtype), offset.to(dtype)
             return ClassScores(refined.direction, kappa, None, refined.gain, shift)

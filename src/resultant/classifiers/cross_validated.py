@@ -25,6 +25,7 @@ from resultant.classifiers.inputs import (
     labelled,
     warn_of_units,
 )
+from resultant.classifiers.refine import PRECISIONS, require_precision
 from resultant.classifiers.search import AXES, SCORINGS, Search, mean_and_error
 from resultant.classifiers.validation import SHRINKAGES, LeaveOneOut, Split, Validation
 from resultant.classifiers.vmf import VMFClassifier
@@ -59,6 +60,8 @@ class VMFClassifierCV(VMFClassifier):
         shrinkage: Shrinkages of the metric ``within``, or ``"auto"`` for 0.1 to 0.5 and beyond.
         components: Numbers per class, or ``"auto"``: 1, and 4 and more for up to 262,144 numbers.
         center: Subtract the mean of the class means in the metric.
+        refine: Precisions of refined classes, and None for those of sums; or ``"auto"``: None, 3 to
+            0.03 and beyond.
 
     Attributes:
         best_params_: Chosen parameters of a `VMFClassifier`, with ``best_index_`` and
@@ -102,9 +105,10 @@ class VMFClassifierCV(VMFClassifier):
         shrinkage: Sequence[float] | float | str = AUTO,
         components: Sequence[int] | int | str = AUTO,
         center: bool = True,
+        refine: Sequence[float | None] | float | str | None = AUTO,
     ) -> None:
         rule: Any = temperature, realization, beta, estimator, prior, device, scale
-        fit: Any = components, whiten, shrinkage, center
+        fit: Any = components, whiten, shrinkage, center, refine
         super().__init__(*rule, *fit)
         self.cv = cv
         self.scoring = scoring
@@ -139,7 +143,15 @@ class VMFClassifierCV(VMFClassifier):
         best._fit(sample)
         if best.metric_ is None:
             warn_of_units(sample.rows)
-        shared = ("statistics_", "state_", "class_prior_", "metric_", "components_")
+        shared = (
+            "statistics_",
+            "state_",
+            "class_prior_",
+            "metric_",
+            "components_",
+            "refine_",
+            "refined_",
+        )
         vars(fitted).update({name: getattr(best, name) for name in shared})
         fitted.best_estimator_, fitted.scale_ = best, scale
         return self._adopt(fitted)
@@ -197,6 +209,13 @@ class VMFClassifierCV(VMFClassifier):
             ]
         elif isinstance(self.cv, str):
             lists["components"] = [1]
+        if is_auto(self.refine):
+            # Without ``angular`` there is nothing to refine, and no left-out row has classes.
+            possible = "angular" in lists["realization"] and not isinstance(self.cv, str)
+            lists["refine"] = [None, *PRECISIONS] if possible else [None]
+        else:
+            values = self.refine if isinstance(self.refine, Sequence) else [self.refine]
+            lists["refine"] = [require_precision(value) for value in values]
         return lists
 
     def _validation(self, sample: Sample, groups: Any) -> Validation:

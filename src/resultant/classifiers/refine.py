@@ -21,19 +21,25 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from resultant._core.arrays import directions
 from resultant._core.validation import finite_number
-from resultant.classes.metric import Metric
+from resultant.classes.metric import Metric, have_direction
 from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.inputs import Sample, row_chunks
+from resultant.classifiers.inputs import Sample, is_auto, row_chunks
 from resultant.vmf.estimators import ROUNDING
 
 # Rows in the metric are kept up to so many bytes; more are moved there again in every pass.
 KEPT_BYTES = 1 << 30
 
+# Precisions that a search begins with.
+PRECISIONS = (3.0, 1.0, 0.3, 0.1, 0.03)
+
 # The most passes of a fit.
 MOST_PASSES = 300
+# Bound of the relative error of theta in a search.
+SEARCH_TOLERANCE = 3e-2
 # Pairs of steps and gradients that approximate the curvature.
 MEMORY = 10
 
@@ -65,13 +71,13 @@ class Batches:
             yield Batch(x, s.y[at], s.w[at].to(dtype))
 
 
-def require_precision(refine: Any) -> float | None:
-    """Return the precision of a refinement, or None."""
-    if refine is None:
-        return None
+def require_precision(refine: Any) -> float | str | None:
+    """Return the precision of a refinement, ``auto``, or None."""
+    if refine is None or is_auto(refine):
+        return refine
     value = finite_number("refine", refine)
     if value <= 0:
-        raise ValueError(f"expected refine > 0 or None, got {value:g}")
+        raise ValueError(f'expected refine > 0, None or "auto", got {value:g}')
     return value
 
 
@@ -86,7 +92,7 @@ class Refined:
     def of(theta: Tensor) -> Refined:
         """Return the classes of vectors theta [C, p]."""
         gain = theta.norm(dim=1)
-        return Refined(torch.nn.functional.normalize(theta, dim=1), gain)
+        return Refined(normalize(theta, dim=1), gain)
 
     @property
     def theta(self) -> Tensor:
@@ -167,6 +173,57 @@ class Refinement:
             return float(gradient.norm()) <= most * precision * float(theta.norm())
 
         return minimize(lambda theta: self.evaluate(theta, precision), begin, near)
+
+
+class RefinableFold:
+    """Training rows and validation rows in metrics that share a rotation. Each fit starts from the
+    last one.
+
+    Args:
+        sample: Training rows.
+        rows: Validation rows [n, p] as unit vectors.
+        metric: Metric of the training rows in any shrinkage, or None.
+    """
+
+    def __init__(self, sample: Sample, rows: Tensor, metric: Metric | None) -> None:
+        self.sample, self.metric = sample, metric
+        self._sides = [
+            self._turned(directions(sample.rows[:])[0].to(rows.dtype)),
+            self._turned(rows),
+        ]
+        self._last: tuple[Tensor, Tensor] | None = None
+        self._made: tuple[float | None, Refinement, Tensor] | None = None
+
+    def _turned(self, z: Tensor) -> Tensor:
+        if self.metric is None:
+            return z
+        x = self.metric.rotate(z)
+        return torch.where(have_direction(z, x), x, 0.0)
+
+    def fit(
+        self, shrinkage: float | None, precision: float, gain: float
+    ) -> tuple[Tensor, ClassStatistics]:
+        """Return scores [n, C] of the validation rows by refined classes, and the sums."""
+        scale = self._sides[0].new_ones(1)
+        if self.metric is not None:
+            assert shrinkage is not None
+            scale = self.metric.with_shrinkage(shrinkage).scale.to(scale)
+        if self._made is None or self._made[0] != shrinkage:
+            x, rows = (normalize(side * scale, dim=1) for side in self._sides)
+            sums = ClassStatistics(self.sample.num_classes, self.sample.dim, device=x.device)
+            sums.add(x, self.sample.y, self.sample.w)
+            batch = Batch(x, self.sample.y, self.sample.w.to(x.dtype))
+            self._made = shrinkage, Refinement([batch], sums, gain), rows
+        _, refinement, rows = self._made
+        start = None
+        if self._last is not None:
+            theta, before = self._last
+            # The same boundaries in another metric.
+            start = theta * before / scale
+            start *= theta.norm() / start.norm()
+        theta = refinement.fit(precision, start, SEARCH_TOLERANCE)
+        self._last = theta, scale
+        return rows @ theta.T, refinement.statistics
 
 
 def minimize(

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from resultant.classes.rule import EDITED, REALIZATIONS, TEMPERED
 from resultant.classifiers.calibration import fit_scale, log_losses
+from resultant.classifiers.refine import PRECISIONS
 from resultant.classifiers.validation import LADDER, SHRINKAGES, Validation
 
 # Values of each axis. The first value of temperature and prior is the simplest, and the shrinkage
@@ -27,6 +28,7 @@ AXES: dict[str, tuple[Any, ...]] = {
     "prior": (0.0, 0.5, 1.0),
     "shrinkage": (None, *SHRINKAGES),
     "components": (1, 4),
+    "refine": (None,),
 }
 LIMITS = {
     "temperature": (2e-4, 2.0),
@@ -34,6 +36,7 @@ LIMITS = {
     "prior": (-2.0, 2.0),
     "shrinkage": (LADDER[0], LADDER[-1]),
     "components": (1, 16),
+    "refine": (1e-3, 1e3),
 }
 STEP = 0.5
 
@@ -58,6 +61,9 @@ LEAST = 1e-3
 # Rows times dimension up to which components are tried unless they are asked for.
 COMPONENT_CELLS = 1 << 18
 
+# The kind of all points of refined classes, beside the realizations.
+REFINED = "refined"
+
 SCORINGS = ("neg_log_loss", "accuracy")
 
 
@@ -70,6 +76,7 @@ class Point(NamedTuple):
     prior: float
     shrinkage: float | None = None
     components: int | str = 1
+    refine: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +92,15 @@ class Candidate:
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of a `VMFClassifier` at this point."""
-        point = self.point._asdict()
+        point = {k: v for k, v in self.point._asdict().items() if k != "refine" or v is not None}
         if point["shrinkage"] is None:
             return {**point, "shrinkage": "auto", "whiten": None}
         return {**point, "whiten": "within"}
+
+
+def kind_of(point: Point) -> str:
+    """Return the realization of a point, or that its classes are refined."""
+    return point.realization if point.refine is None else REFINED
 
 
 def mean_and_error(difference: Tensor, w: Tensor) -> tuple[float, float]:
@@ -100,9 +112,12 @@ def mean_and_error(difference: Tensor, w: Tensor) -> tuple[float, float]:
 def simplest(
     candidates: Iterable[Candidate], best: Candidate, weights: Tensor, loss_weights: Tensor
 ) -> Candidate:
-    """Return the simplest of the candidates that tie with the best, by `departures`."""
+    """Return the simplest of the candidates that tie with the best, by `departures`; refined ones
+    and others do not replace each other."""
 
     def ties(candidate: Candidate) -> bool:
+        if (candidate.point.refine is None) != (best.point.refine is None):
+            return False
         fewer, error = mean_and_error(best.hits - candidate.hits, weights)
         worse, of_loss = mean_and_error(candidate.losses - best.losses, loss_weights)
         margin = LOSS_MARGIN * max(1.0, best.loss)
@@ -121,6 +136,8 @@ def beyond(name: str, value: float, low: bool) -> Any:
     if name == "shrinkage":
         sides = [s for s in LADDER if (s < value if low else s > value)]
         outside = (max(sides) if low else min(sides)) if sides else math.inf
+    elif name == "refine":
+        outside = value / 3 if low else value * 3
     elif name in ("temperature", "components"):
         outside = 2 * value if not low else value // 2 if name == "components" else value / 2
     else:
@@ -135,6 +152,9 @@ def departures(point: Point) -> float:
     steps += 0.0 if isinstance(point.components, str) else math.log2(point.components)
     if point.shrinkage is not None:
         steps += 1 + abs(math.log(max(point.shrinkage, LIMITS["shrinkage"][0]) / 0.3, 3)) / 2
+    if point.refine is not None:
+        # A large precision stays near the directions.
+        steps += 1 + abs(math.log(point.refine / PRECISIONS[0], 3)) / 2
     edited = point.realization in EDITED
     return steps + (0 if point.realization == "native" else 1 + edited * abs(point.beta) / STEP)
 
@@ -173,6 +193,9 @@ class Search:
                 point = min(found.values(), key=self._badness).point
                 # Components are fitted anew in each metric: that of one component is kept.
                 self._family(point.realization, (point.shrinkage,), counts, point)
+        if precisions := [value for value in self.axes["refine"] if value is not None]:
+            # In the metric, if there is one.
+            self._refined(metrics[-1], precisions)
 
     @cached_property
     def weights(self) -> Tensor:
@@ -206,12 +229,13 @@ class Search:
 
     @property
     def rules(self) -> dict[str, Candidate]:
-        """The chosen candidate, and of each other realization the simplest tie with its best."""
-        own: dict[str, list[Candidate]] = {name: [] for name in REALIZATIONS}
+        """The chosen candidate, and of each other realization, and of refined classes, the simplest
+        that ties with its best."""
+        own: dict[str, list[Candidate]] = {name: [] for name in (*REALIZATIONS, REFINED)}
         for candidate in self.candidates:
-            own[candidate.point.realization].append(candidate)
+            own[kind_of(candidate.point)].append(candidate)
         rules = {name: self._simplest(found) for name, found in own.items() if found}
-        return rules | {self.chosen.point.realization: self.chosen}
+        return rules | {kind_of(self.chosen.point): self.chosen}
 
     def _badness(self, candidate: Candidate) -> float:
         return candidate.loss if self.scoring == "neg_log_loss" else -candidate.accuracy
@@ -255,6 +279,41 @@ class Search:
             moved = best is not before
         return best
 
+    def _refined(self, shrinkages: Sequence[float | None], precisions: Sequence[float]) -> None:
+        """Walk along precision, shrinkage and prior while the score improves."""
+        axes = {"refine": precisions, "shrinkage": shrinkages, "prior": self.axes["prior"]}
+        axes = {name: list(values) for name, values in axes.items()}
+        first = {name: values[len(values) // 2] for name, values in axes.items()}
+        first |= {name: axes[name][-1] for name in ("shrinkage", "prior")}
+        point = Point("angular", self.axes["temperature"][0], 0.0, components=1, **first)
+        best = self._at(point)
+        while best is not None:
+            before = best
+            for name, values in axes.items():
+                best = self._walk(name, values, best)
+            if best is before:
+                return
+
+    def _walk(self, name: str, values: list[Any], best: Candidate) -> Candidate:
+        """Return the best point along an axis from the best one, on both sides until it is worse;
+        values outside the edges are added."""
+        values.sort()
+        for low in (True, False):
+            while True:
+                at = values.index(getattr(best.point, name)) + (-1 if low else 1)
+                if not 0 <= at < len(values):
+                    if len(values) == 1 or not self.extend:
+                        break
+                    value = beyond(name, getattr(best.point, name), low)
+                    if value is None:
+                        break
+                    values.insert(0 if low else len(values), value)
+                    at = 0 if low else len(values) - 1
+                before, best = best, self._better(best.point, name, values[at], best) or best
+                if best is before:
+                    break
+        return best
+
     def _along(
         self, name: str, values: Sequence[Any], origin: Point, best: Candidate | None
     ) -> Candidate | None:
@@ -289,7 +348,7 @@ class Search:
         return self.evaluated[point]
 
     def _evaluate(self, point: Point) -> Candidate | None:
-        folds = self.validation.folds(point.shrinkage, point.components)
+        folds = self.validation.folds(point.shrinkage, point.components, point.refine)
         s, y = torch.cat([fold.scores(*point[:4]) for fold in folds]), self.validation.y
         most, predicted = s.max(1)
         if most.isnan().any():

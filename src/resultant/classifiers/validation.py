@@ -24,7 +24,7 @@ from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.em import Components, fit_components
 from resultant.classifiers.inputs import Sample, as_numpy
-from resultant.classifiers.refine import Batch, Refinement
+from resultant.classifiers.refine import RefinableFold
 from resultant.vmf.estimators import ROUNDING, mean_resultant
 
 # Folds of a search by default.
@@ -39,8 +39,8 @@ GAIN_CELLS = 1 << 16
 SHRINKAGES = (0.1, 0.3, 0.5)
 LADDER = (0.003, 0.03, *SHRINKAGES, 0.75, 0.9)
 
-# Bound of the relative error of refined classes in a search.
-SEARCH_TOLERANCE = 1e-2
+# Training rows times dimension of all splits, to which refined classes are fitted in a search.
+REFINE_CELLS = 1 << 27
 
 # Shrinkage, number of components and precision of refined classes.
 Key = tuple[float | None, int | str, float | None]
@@ -144,9 +144,8 @@ class Validation:
             w = torch.where(w > 0, w / mass[self.y], 0.0)
         self.weights = w / w.sum()
         self._folds: dict[Key, list[ValidationFold]] = {}
-        self._turned: dict[int, tuple[Metric | None, list[Tensor]]] = {}
-        self._refinements: dict[tuple[int, float | None], tuple[Refinement, Tensor]] = {}
-        self._last: dict[tuple[int, float | None], Tensor] = {}
+        self._refinable: dict[int, RefinableFold] = {}
+        self._gains: dict[float | None, float] = {}
         several = len(splits) > 1 and len(self.index) * len(splits) <= len(pool)
         if merge and several and (torch.bincount(pool, minlength=len(sample.y)) == 1).all():
             rest = torch.ones_like(sample.y, dtype=torch.bool).index_fill_(0, self.index, False)
@@ -241,41 +240,29 @@ class Validation:
         return ValidationFold(rho, self.y[own], parts.state.kappa, weight, x.shape[1], parts)
 
     def _refined_fold(self, k: int, shrinkage: float | None, precision: float) -> ValidationFold:
-        """Score the validation rows of a split by refined classes, from the last fit there."""
-        key = k, shrinkage
-        if key not in self._refinements:
-            # Those of one shrinkage are kept.
-            self._refinements = {of: r for of, r in self._refinements.items() if of[1] == shrinkage}
-            self._refinements[key] = self._refinement(k, shrinkage)
-        refinement, x = self._refinements[key]
-        theta = refinement.fit(precision, self._last.get(key), SEARCH_TOLERANCE)
-        self._last[key] = theta
-        statistics = refinement.statistics
-        kappa = statistics.state(self.estimator).kappa
-        y, weight = self.y[self.split == k], statistics.weight
-        return ValidationFold(x @ theta.T, y, kappa, weight, x.shape[1], linear=True)
-
-    def _refinement(self, k: int, shrinkage: Any) -> tuple[Refinement, Tensor]:
-        """Return the refinement of a split in the metric of a shrinkage, and its rows there."""
-        sample = self.sample
-        if k not in self._turned:
+        """Score the validation rows of a split by refined classes."""
+        own = self.split == k
+        if k not in self._refinable:
+            # A precision is a property of the classes, whatever the number of their rows.
+            train, cells = self.train[k], REFINE_CELLS // len(self.train)
+            number = max(cells // self.sample.dim, 2 * self.sample.num_classes)
+            train = train[draw_rows(self.sample.y[train], 1, number)[0]]
             metric = None if shrinkage is None else self._metrics[k]
-            sides = [
-                torch.cat([z if metric is None else metric.rotate(z) for z in self._units(index)])
-                for index in (self.train[k], self.index[self.split == k])
-            ]
-            self._turned[k] = metric, sides
-        metric, sides = self._turned[k]
-        if metric is not None:
-            metric = metric.with_shrinkage(shrinkage)
-            sides = [metric.scaled(side) for side in sides]
-        train = self.train[k]
-        y, w = sample.y[train], sample.w[train]
-        statistics = ClassStatistics(sample.num_classes, sample.dim, device=y.device)
-        statistics.add(sides[0], y, w)
-        gain = left_out_gain(sample.at(train), statistics, self.estimator, metric, self._rest(k))
-        batches = [Batch(sides[0], y, w.to(sides[0].dtype))]
-        return Refinement(batches, statistics, gain), sides[1]
+            rows = torch.cat(list(self._units(self.index[own])))
+            self._refinable[k] = RefinableFold(self.sample.at(train), rows, metric)
+        scores, sums = self._refinable[k].fit(shrinkage, precision, self._gain(shrinkage))
+        kappa = sums.state(self.estimator).kappa
+        return ValidationFold(scores, self.y[own], kappa, sums.weight, sums.dim, linear=True)
+
+    def _gain(self, shrinkage: float | None) -> float:
+        """Return the factor of the cosines in a metric that scores all validation rows best, every
+        class alike."""
+        if shrinkage not in self._gains:
+            folds = self.folds(shrinkage)
+            scores = torch.cat([fold.of_classes(fold.rho, 0.0) for fold in folds])
+            known = ~torch.cat([fold.absent for fold in folds]) & (self.weights > 0)
+            self._gains[shrinkage] = gain_of(scores[known], self.y[known], self.weights[known])
+        return self._gains[shrinkage]
 
     def _cosines(self, rows: Iterable[Tensor], state: ClassState) -> Tensor:
         """Compute the cosines [n, M] of unit vectors in chunks, none of them for no rows."""
@@ -379,11 +366,15 @@ def left_out_gain(
     one = replace(some, w=some.w.clamp_max(1.0))
     fold = left_out_fold(one, statistics, estimator, metric, plain)
     known = ~fold.absent & (some.w > 0)
-    if not known.any():
+    return gain_of(fold.of_classes(fold.rho, 0.0)[known], fold.y[known], some.w[known])
+
+
+def gain_of(scores: Tensor, y: Tensor, w: Tensor) -> float:
+    """Return the scale of scores [n, C] of left-out rows that is best for every class alike."""
+    if not len(y):
         return 1.0
-    y, w = fold.y[known], some.w[known]
-    mass = w.new_zeros(sample.num_classes).index_add_(0, y, w)
-    return fit_scale(fold.of_classes(fold.rho, 0.0)[known], y, w / mass[y])
+    mass = w.new_zeros(scores.shape[1]).index_add_(0, y, w)
+    return fit_scale(scores, y, w / mass[y])
 
 
 def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tensor]:

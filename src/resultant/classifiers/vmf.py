@@ -48,12 +48,12 @@ class VMFClassifier(DirectionClassifier):
         center: Subtract the mean of the class means first; None does so for ``"within"``.
         refine: Precision :math:`\lambda` > 0 with which the refinement holds on to the directions:
             they are moved by the rows that they get wrong, and scores become linear. None keeps
-            the classes of sums, which `partial_fit` continues; the refinement begins with
-            ``angular`` and ``beta=0``.
+            the classes of sums, which `partial_fit` continues; ``"auto"`` chooses ``refine_`` by
+            five-fold cross-validation. The refinement begins with ``angular`` and ``beta=0``.
 
     Attributes:
         temperature_: Chosen temperature for ``"auto"``.
-        shrinkage_: Shrinkage in use.
+        shrinkage_, refine_: Shrinkage and precision in use.
         metric_: The `Metric` in which classes are fitted, or None; `directions` moves rows there.
         scale_: Fitted factor of the scores.
         refined_: ``direction`` and ``gain`` of the refined classes, or None; `log_marginal` and
@@ -82,7 +82,7 @@ class VMFClassifier(DirectionClassifier):
         whiten: str | Metric | None = None,
         shrinkage: float | str = AUTO,
         center: bool | None = None,
-        refine: float | None = None,
+        refine: float | str | None = None,
     ) -> None:
         super().__init__(temperature, prior, device, scale, whiten, shrinkage, center)
         self.refine = refine
