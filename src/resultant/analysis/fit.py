@@ -32,11 +32,14 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.inputs import Sample
-from resultant.classifiers.search import Search
+from resultant.classifiers.refine import PRECISIONS
+from resultant.classifiers.search import REFINED, Search
 from resultant.classifiers.validation import Validation
 from resultant.classifiers.vmf import VMFClassifier
 
 MIXTURE = "mixture"
+# Methods that need several passes, and have no sliders: their classes are not sums.
+PASSES = (REFINED, MIXTURE)
 
 # Found once: the search for the loaded libraries takes longer than a small fit.
 LIBRARIES = ThreadpoolController()
@@ -45,7 +48,8 @@ SMALL = 1 << 22
 
 # Places in the order from simple to complex: a whitened rule has as many numbers as discriminant
 # analysis, and a concentration per class.
-RANKS = {"cosine": 10, "native": 20, "angular": 21, "temperature": 22, "preserve": 23, MIXTURE: 60}
+RANKS = {"cosine": 10, "native": 20, "angular": 21, "temperature": 22, "preserve": 23}
+RANKS |= {REFINED: 30, MIXTURE: 60}
 WHITENED = 20
 
 # Bytes of rows that a search and a fit of several components read; beyond, a stratified sample.
@@ -118,9 +122,10 @@ def search(data: FeatureSet, plan: Plan, settings: Settings) -> list[Candidate]:
         balanced=plan.metric == BALANCED,
         merge=not copies,
     )
-    result = Search(validation, {} if tau is None else {"temperature": [tau]})
+    axes: dict[str, Any] = {"refine": (None, *PRECISIONS)}
+    result = Search(validation, axes if tau is None else axes | {"temperature": [tau]})
     found = {method_of(c.parameters()): c for c in (*result.rules.values(), result.chosen)}
-    keys = [key for key in (*REALIZATIONS, MIXTURE) if key in found]
+    keys = [key for key in (*REALIZATIONS, *PASSES) if key in found]
     return [vmf_candidate(key, found[key], settings) for key in keys]
 
 
@@ -131,7 +136,10 @@ def sample_of(data: FeatureSet, x: Tensor, y: Tensor, device: torch.device | str
 
 
 def method_of(point: dict[str, Any]) -> str:
-    """Return the method of a point: its realization, or "mixture" for several components."""
+    """Return the method of a point: its realization, "refined" for refined classes, or "mixture"
+    for several components."""
+    if point.get("refine") is not None:
+        return REFINED
     return MIXTURE if point.get("components", 1) != 1 else str(point["realization"])
 
 
@@ -257,7 +265,7 @@ def _fit_vmf(model: Any, data: FeatureSet, rows: Tensor) -> int:
         # The page has a caution about columns of different units.
         warnings.filterwarnings("ignore", "column .* varies", UserWarning)
         model.fit(data.train.read(some), data.train.y[some].numpy())
-    if len(some) == len(rows) or method_of(model.get_params()) == MIXTURE:
+    if len(some) == len(rows) or method_of(model.get_params()) in PASSES:
         return len(some)
     sums = ClassStatistics(data.num_classes, data.dim)
     metric, size = model.metric_, (data.num_classes, data.dim)

@@ -16,7 +16,7 @@ from resultant.analysis.candidate import Candidate
 from resultant.analysis.choose import Choice, choose, recommend
 from resultant.analysis.evaluate import confusion, evaluate
 from resultant.analysis.explain import Findings, cautions, duplicates, look, suspicious_rows
-from resultant.analysis.fit import MIXTURE, Progress, few_threads, fit, unit_rows
+from resultant.analysis.fit import PASSES, Progress, few_threads, fit, unit_rows
 from resultant.analysis.pictures import explorer, feature_map, fit_directions
 from resultant.analysis.references import left_out
 from resultant.analysis.result import FeatureData, FeatureResult
@@ -58,7 +58,7 @@ class Study:
     @property
     def vmf(self) -> Candidate:
         """The used method if it has one vMF per class, else the best such method."""
-        able = [c for c in self.candidates if c.family == "vmf" and c.key != MIXTURE]
+        able = [c for c in self.candidates if c.family == "vmf" and c.key not in PASSES]
         if self.used in able or not able:
             return self.used
         return max(able, key=lambda c: float(c.hits(self.plan.labels) @ self.plan.weights))
