@@ -18,10 +18,11 @@ from matplotlib.colors import to_hex, to_rgb
 from browser import Browser
 from resultant import ClassState, Rule, realize
 from resultant.analysis.result import AnalysisResult, Recommendation
-from resultant.report import page, style
+from resultant.report import page, sections, style
 from resultant.report.charts import Axis, Chart, Mark, draw, level, numbers
 from resultant.report.page import write_page
 from resultant.report.table import SHOWN, Column, Table
+from resultant.report.theory import setting
 
 
 def html(result: AnalysisResult) -> str:
@@ -41,14 +42,14 @@ def test_sections(result: AnalysisResult) -> None:
     assert text.index("<details>") > opened
     tables = [table for table in result.first.rows.values() if len(table.label)]
     assert text.count('href="rows.csv"') == 1 + len(tables) >= 2
-    # Labels and numbers below the theory are those of the paper.
+    # Numbers below the theory are those of the paper; its labels of LaTeX are not shown.
     root = Path(__file__).parents[2] / "reproduction" / "resultant_reproduction"
     paper = tomllib.loads((root / "printed" / "paper.toml").read_text())
     printed = re.findall(r'<p class="paper">((?:Figure|Table|App|Eq).*?)</p>', text)
-    pairs = [pair.split(", ") for part in printed for pair in part.split("; ")]
-    assert len(pairs) == 7
-    for number, label in pairs:
-        assert paper[label]["number"].translate({40: None, 41: None}) == number
+    parts = [part for parts in printed for part in parts.split("; ")]
+    numbers = {one["number"].translate({40: None, 41: None}) for one in paper.values()}
+    assert len(parts) == 7 and set(parts) <= numbers
+    assert not re.findall(r"\b(?:fig|tab|eq|sec):[a-z]", text)
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', text)
     (allowed,) = re.findall(r"script-src '(sha256-[^']+)'", text)
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
@@ -69,6 +70,64 @@ def test_feature_sets_and_verdict(several: AnalysisResult, tmp_path: Path) -> No
     assert len(ids) == len(set(ids))
     files = {p.name for p in (tmp_path / "tables").iterdir()}
     assert {"1-store-npz-methods.csv", "2-b-npz-methods.csv"} <= files
+
+
+def test_classes_are_named_up_to_thirty(
+    result: AnalysisResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the axes, in the matrix and in the legend of the map."""
+    one = result.first
+    assert one.confusion.order is not None
+    names, matrix = one.data.class_names, [one.data.class_names[c] for c in one.confusion.order]
+    worst = [names[c] for c in np.argsort(sections.evaluated(one).class_accuracy, kind="stable")]
+    for named in (True, False):
+        classes, *_, confused = sections.class_charts(one)
+        (drawn,) = sections.map_charts(one, 100)
+        assert (list(classes.y.names) == worst) == named
+        assert (list(confused.x.names) == list(confused.y.names) == matrix) == named
+        assert ([label for label, *_ in drawn.marks[0].legend] == list(names)) == named
+        low, high = (np.array(getattr(classes.marks[-1], end)) for end in ("low", "high"))
+        assert (bool(len(low)) and bool((low < high).all())) == named
+        monkeypatch.setattr(sections, "NAMED", 11)
+
+
+def test_one_row_for_all_vmf_rules(result: AnalysisResult) -> None:
+    """The recommended one or the best; the others are in a chart of their own."""
+    one = result.first
+    keys = [m.key for m in one.methods if m.family != "baseline"]
+    rules = [k for k in keys if one.method(k).family == "vmf" and k != "mixture"]
+    used = one.recommendation.key
+    assert len(rules) > 1 and used in rules
+    for recommended in (used, "LogisticRegression"):
+        advice = replace(one.recommendation, key=recommended)
+        changed = replace(one, recommendation=advice)
+        scores, losses = sections.method_charts(changed)
+        best = used if recommended == used else rules[0]
+        shown = [one.method(k).name for k in keys if k not in rules or k == best]
+        for chart in (scores, losses):
+            assert [name.removeprefix("▸ ") for name in chart.y.names] == shown
+        (unfolded,) = sections.rule_charts(changed)
+        assert len(unfolded.y.names) == len(rules)
+    first = next(m for m in one.methods if m.name == shown[0])
+    assert losses.marks[1].x[0] == first.log_loss.value
+    assert losses.marks[0].x[0] == first.validation_loss.value
+
+
+def test_sentences_about_the_map_and_the_theory(result: AnalysisResult) -> None:
+    one = result.first
+    assert one.map is not None and one.theory is not None and one.explorer is not None
+    (pca,) = sections.map_charts(one, 100)
+    share = f"{100 * sum(one.map.explained):.0f}"
+    assert f"has {share}\u00a0% of the variance" in pca.sentence
+    unknown = replace(one.map, kind="UMAP", explained=(np.nan, np.nan))
+    (other,) = sections.map_charts(replace(one, map=unknown), 100)
+    assert "of the variance" not in other.sentence and "Near rows are similar" in other.sentence
+    # The paper bounds 1 / tau; here p/2 - 1 = 7.
+    for tau, outside in ((0.2, False), (0.1, True)):
+        theory = replace(one.theory, space=replace(one.theory.space, tau=tau))
+        text = setting(replace(one, theory=theory))
+        assert one.explorer.method in text and f"τ = {tau:g}" in text
+        assert ("the expansions of the paper are for smaller ones" in text) == outside
 
 
 def test_without_recommendation_and_optional_parts(result: AnalysisResult) -> None:
@@ -133,7 +192,7 @@ def test_tables_and_figures_as_files(result: AnalysisResult, tmp_path: Path) -> 
         first, *_ = csv.DictReader(file)
     assert float(first["accuracy"]) == result.first.methods[0].accuracy.value
     drawn = re.findall(r'data-chart="([^"]+)"', text)
-    assert len(drawn) == 11
+    assert len(drawn) == 13
     assert {p.name for p in (tmp_path / "figures").iterdir()} == {
         f"{name}.{suffix}" for name in drawn for suffix in ("pdf", "png")
     }
@@ -234,7 +293,7 @@ def test_everything_is_drawn(browser: Browser, path: Path, width: int, dark: boo
     assert browser.js("document.documentElement.scrollWidth") <= width
     charts = browser.js("""[...document.querySelectorAll("svg.chart")].map((svg) =>
         [svg.targets.length, svg.drawnWidth - svg.clientWidth, /NaN/.test(svg.innerHTML)])""")
-    assert len(charts) == 14
+    assert len(charts) == 16
     assert all(targets > 0 and abs(gap) <= 1 and not broken for targets, gap, broken in charts)
 
 
@@ -342,7 +401,7 @@ def test_links_and_print_open_folds(
     browser.send("Emulation.setEmulatedMedia", media="print")
     browser.settle()
     heights = browser.js("[...document.querySelectorAll('svg.chart')].map((e) => e.clientHeight)")
-    assert len(heights) == 28 and min(heights) > 50
+    assert len(heights) == 32 and min(heights) > 50
     browser.send("Emulation.setEmulatedMedia", media="")
     browser.js("dispatchEvent(new Event('afterprint'))")
     assert browser.js("document.querySelectorAll('details:not([open])').length") > 0

@@ -54,6 +54,7 @@ class Mark:
     high: Values = ()
     classes: Values = ()  # [n] or [n, 2]; a card shows their names, or the text
     text: Sequence[str] = ()
+    inside: Sequence[str] = ()  # short texts within cells
     legend: Sequence[tuple[str, str, str]] = ()  # label, colour, shape
     colours: Mapping[str, Sequence[str]] = field(default_factory=dict)  # a choice on the page
     dash: str = "solid"
@@ -75,7 +76,7 @@ def diagonal(low: float, high: float) -> Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure of one panel with its caption ``sentence``; ``square`` omits the ticks."""
+    """A figure of one panel with its caption ``sentence``; ``square`` has ticks only for names."""
 
     name: str
     title: str
@@ -151,6 +152,8 @@ def _draw(ax: Axes, mark: Mark) -> None:
     elif mark.type == "cells":
         shade: Any = np.sqrt(np.asarray(mark.share, dtype=float))
         ax.scatter(mark.x, mark.y, c=mark.colour, alpha=shade, marker="s", s=4, rasterized=True)
+        for x, y, text in zip(mark.x, mark.y, mark.inside, strict=False):
+            ax.text(x, y, text, ha="center", va="center", fontsize=7)
     else:
         ax.axhline(mark.at, color=mark.colour, linestyle=DASHES[mark.dash], linewidth=1)
 
@@ -181,7 +184,8 @@ def _axes(ax: Axes, chart: Chart) -> None:
             ax.set(**{f"{name}scale": "log"})
         if own.ends is not None:
             ax.set(**{f"{name}lim": own.ends})
-        if own.names and not chart.square:
-            axis.set_ticks(range(len(own.names)), own.names)
+        if any(own.names):
+            turned: Any = {"rotation": 90} if chart.square and name == "x" else {}
+            axis.set_ticks(range(len(own.names)), own.names, **turned)
     if chart.y.names:
         ax.invert_yaxis()

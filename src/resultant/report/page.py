@@ -25,7 +25,7 @@ from resultant.analysis.write import ALL_ROWS, CLASSIFIER, PREDICTIONS, RESULTS,
 from resultant.report import sections, style
 from resultant.report.charts import Chart, draw, numbers
 from resultant.report.table import SHOWN, Table
-from resultant.report.theory import theory_charts
+from resultant.report.theory import setting, theory_charts
 
 # Bytes of a page, and the points of maps and cosines of sliders of all its feature sets.
 LARGEST = 4_000_000
@@ -81,6 +81,11 @@ class Tab:
     charts: dict[str, list[Chart]]
     tables: dict[str, list[Table]]
 
+    @property
+    def theory(self) -> str:
+        """The classes that the theory is asked about."""
+        return setting(self.result)
+
     def file(self, item: Chart | Table) -> str:
         """Return the name of the file of a chart or table, without a suffix."""
         return f"{self.key}-{item.name}" if self.key else item.name
@@ -122,7 +127,8 @@ def _tab(result: AnalysisResult, i: int, points: int) -> Tab:
     title = f.data.name if len(sources) == 1 else title
     key = f"{i + 1}-{file_name(title)}" if len(result.features) > 1 else ""
     charts = {
-        "methods": [sections.methods_chart(f)],
+        "methods": sections.method_charts(f),
+        "rules": sections.rule_charts(f),
         "classes": sections.class_charts(f),
         "map": sections.map_charts(f, points),
         "theory": theory_charts(f),

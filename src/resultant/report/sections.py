@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 
 from resultant._core.text import counted
+from resultant.analysis.metrics import SIGNIFICANCE, wilson
 from resultant.analysis.result import FeatureResult, Method
 from resultant.report import style
 from resultant.report.charts import Axis, Chart, Mark, by_group, level
-from resultant.report.table import Column, Table, percent, points, seconds, settings, share
+from resultant.report.table import Column, Table, number, percent, points, seconds, settings, share
 
 # Families of methods: their colours, and their names in the legend.
 FAMILIES = {"vmf": (style.BLUE, "vMF"), "scikit-learn": (style.ORANGE, "scikit-learn")}
+# Classes that are named on axes, and whose rows are counted in the cells of a matrix.
+NAMED, COUNTED = 30, 12
 # Columns about the row that another row equals.
 OTHER_ROW: dict[str, Any] = {"copy in": str, "its file": str, "its row": str}
 # Tables of rows to look at: headings, captions, and the last columns.
@@ -48,37 +51,90 @@ def evaluated(result: FeatureResult) -> Method:
     return result.recommended or result.method(result.recommendation.best)
 
 
-def methods_chart(result: FeatureResult) -> Chart:
-    """Return a dot plot of all methods with their intervals."""
-    data = result.data
-    methods = [m for m in result.methods if m.family != "baseline"]
+def method_charts(result: FeatureResult) -> list[Chart]:
+    """Return dot plots of the metric and of the log-loss, with one row for all vMF rules."""
+    data, methods = result.data, drawn(result)
+    number_of_rules = len([m for m in result.methods if is_rule(m)])
+    rules = f" Of {number_of_rules} vMF rules one is drawn." * (number_of_rules > 1)
     floor = "".join(
         f" Not drawn: {m.name}, {percent(m.metric(data.metric).value)}."
         for m in result.methods
         if m.family == "baseline"
     )
-    place, values = np.arange(len(methods)), [m.metric(data.metric) for m in methods]
+    rows = counted(data.evaluated, "test row", "test rows")
+    about = f"on {rows} with 95 % intervals; rings: validation scores ({data.validation})"
+    scores = dot_plot(
+        *(result, methods, "methods", "All methods"),
+        f"{data.metric.capitalize()} {about}, which choose the recommendation. Test rows do not "
+        f"choose.{rules}{floor}",
+    )
+    losses = dot_plot(
+        *(result, methods, "losses", "Quality of the probabilities"),
+        f"Log-loss {about}. Smaller is better; equal probabilities for all classes have "
+        f"{np.log(len(data.class_names)):.2f}.",
+        loss=True,
+    )
+    return [scores, losses]
+
+
+def rule_charts(result: FeatureResult) -> list[Chart]:
+    """Return a dot plot of all vMF rules, if there are several."""
+    rules = [m for m in result.methods if is_rule(m)]
+    if len(rules) < 2:
+        return []
+    sentence = "vMF classifiers with one distribution per class. They differ in the gains of their "
+    sentence += "classes; see realization in the glossary."
+    return [dot_plot(result, rules, "rules", "All vMF rules", sentence)]
+
+
+def is_rule(method: Method) -> bool:
+    """Return True for a vMF classifier with one distribution per class."""
+    return method.family == "vmf" and method.settings.get("components", 1) == 1
+
+
+def drawn(result: FeatureResult) -> list[Method]:
+    """Return all methods but the baseline; of the vMF rules the recommended one or the best."""
+    rules = [m for m in result.methods if is_rule(m)]
+    first = next((m for m in rules if m.key == result.recommendation.key), rules[0]) if rules else 0
+    others = [m for m in result.methods if m.family != "baseline"]
+    return [m for m in others if not is_rule(m) or m is first]
+
+
+def dot_plot(
+    result: FeatureResult,
+    methods: list[Method],
+    name: str,
+    title: str,
+    sentence: str,
+    loss: bool = False,
+) -> Chart:
+    """Return a dot plot of the metric, or of the log-loss, of some methods."""
+    metric, recommended = result.data.metric, result.recommendation.key
+    pairs = [
+        (m.log_loss, m.validation_loss) if loss else (m.metric(metric), m.validation)
+        for m in methods
+    ]
+    unit, place = 1 if loss else 100, np.arange(len(methods))
     low, value, high = (
-        100 * np.array([getattr(v, name) for v in values]) for name in ("low", "value", "high")
+        unit * np.array([getattr(v, end) for v, _ in pairs]) for end in ("low", "value", "high")
     )
     families = dict.fromkeys(m.family for m in methods)
-    rows, recommended = counted(data.evaluated, "test row", "test rows"), result.recommendation.key
+    shown = number if loss else percent
     return Chart(
-        "methods",
-        "All methods",
-        f"{data.metric.capitalize()} on {rows} with 95 % intervals; rings are the validation "
-        f"scores ({data.validation}), which choose the recommendation. Test rows do not choose."
-        f"{floor}",
-        Axis(f"{data.metric} (%)"),
+        *(name, title, sentence),
+        Axis("log-loss (nats)" if loss else f"{metric} (%)"),
         Axis(names=tuple("▸ " * (m.key == recommended) + m.name for m in methods)),
         (
             Mark(
-                *("points", 100 * np.array([m.validation.value for m in methods]), place),
+                *("points", unit * np.array([v.value for _, v in pairs]), place),
                 colour=style.GREY,
                 hollow=True,
                 size=9,
                 legend=[("validation", style.GREY, "ring")],
-                text=[f"{m.name}\nvalidation: {percent(m.validation.value)}" for m in methods],
+                text=[
+                    f"{m.name}\nvalidation: {shown(v.value)}"
+                    for m, (_, v) in zip(methods, pairs, strict=True)
+                ],
             ),
             Mark(
                 *("points", value, place),
@@ -87,7 +143,12 @@ def methods_chart(result: FeatureResult) -> Chart:
                 size=9,
                 colour=[FAMILIES[m.family][0] for m in methods],
                 legend=[(FAMILIES[f][1], FAMILIES[f][0], "circle") for f in families],
-                text=[_method_text(result, m) for m in methods],
+                text=[
+                    f"{m.name}\ntest: {number(v.value)} [{number(v.low)}, {number(v.high)}]"
+                    if loss
+                    else _method_text(result, m)
+                    for m, (v, _) in zip(methods, pairs, strict=True)
+                ],
             ),
         ),
     )
@@ -150,24 +211,30 @@ def _sorted_classes(result: FeatureResult) -> Chart:
     accuracy = method.class_accuracy
     order = np.argsort(accuracy, kind="stable")
     order = order[np.isfinite(accuracy[order])]
-    values = accuracy[order]
+    values, names = accuracy[order], [data.class_names[c] for c in order]
     low = int((values < 0.5).sum())
     half = counted(low, "class is", "classes are") + " below 50 %" if low else "None is below 50 %"
-    return Chart(
-        "classes",
-        "Accuracy per class",
-        f"{method.name} on the test rows of each class, the lowest first. {half}.",
-        Axis("class, by accuracy"),
-        Axis("accuracy (%)", ends=(0, 102)),
-        (
+    look: dict[str, Any] = {"classes": order, **by_group(data.group[order], data.group_names)}
+    place, sentence = np.arange(len(order)), f"{method.name} on the test rows of each class"
+    if len(names) > NAMED:
+        marks = (
             level(100 * float(values.mean()) if len(values) else 0.0),
-            Mark(
-                *("points", np.arange(len(order)), 100 * values),
-                classes=order,
-                **by_group(data.group[order], data.group_names),
-            ),
-        ),
-    )
+            Mark("points", place, 100 * values, **look),
+        )
+        x, y = Axis("class, by accuracy"), Axis("accuracy (%)", ends=(0, 102))
+    else:
+        number = np.maximum(1, data.test_count[order])
+        ends = [wilson(v, n, SIGNIFICANCE) for v, n in zip(values, number, strict=True)]
+        text = [
+            f"{name}\n{percent(v)} of {counted(int(n), 'test row', 'test rows')}"
+            for name, v, n in zip(names, values, number, strict=True)
+        ]
+        reach = {"low": [100 * e for e, _ in ends], "high": [100 * e for _, e in ends]}
+        marks = (Mark("points", 100 * values, place, text=text, **reach, **look),)
+        x, y = Axis("accuracy (%)", ends=(0, 102)), Axis(names=tuple(names))
+        sentence += ", with 95 % intervals"
+    sentence = f"{sentence[0].upper()}{sentence[1:]}, the lowest first. {half}."
+    return Chart("classes", "Accuracy per class", sentence, x, y, marks)
 
 
 def _groups(result: FeatureResult) -> Iterator[Chart]:
@@ -204,7 +271,8 @@ def _matrix(result: FeatureResult) -> Iterator[Chart]:
     matrix, order = result.confusion.matrix, result.confusion.order
     if matrix is None or order is None:
         return
-    names, unnamed = result.data.class_names, ("",) * len(order)
+    names = result.data.class_names
+    shown = tuple(names[c] for c in order) if len(order) <= NAMED else ("",) * len(order)
     ordered = matrix[np.ix_(order, order)]
     true, predicted = np.nonzero(ordered)
     count = ordered[true, predicted]
@@ -213,14 +281,15 @@ def _matrix(result: FeatureResult) -> Iterator[Chart]:
         f"{names[order[t]]}\npredicted: {names[order[p]]}\n{c:,} rows, {percent(s)} of the class"
         for t, p, c, s in zip(true, predicted, count, part, strict=True)
     ]
+    inside = [f"{c:,}" for c in count] if len(order) <= COUNTED else []
     yield Chart(
         "confusion",
         "Confusion matrix",
         "Rows are true classes, columns predicted ones; darker cells hold a larger share of the "
         "true class. Classes that are confused stand side by side.",
-        Axis("predicted class", names=unnamed),
-        Axis("true class", names=unnamed),
-        (Mark("cells", predicted, true, share=part, text=text),),
+        Axis("predicted class", names=shown),
+        Axis("true class", names=shown),
+        (Mark("cells", predicted, true, share=part, text=text, inside=inside),),
         square=True,
     )
 
@@ -308,13 +377,20 @@ def map_charts(result: FeatureResult, most: int) -> list[Chart]:
     of = f"{len(chosen):,} of {len(m.x):,}" if len(chosen) < len(m.x) else f"{len(chosen):,}"
     sentence = (
         f"{m.kind} of {of} test rows; {int(wrong.sum()):,} are misclassified by "
-        f"{evaluated(result).name}. Near rows are similar; distances between far ones mean little."
+        f"{evaluated(result).name}. "
     )
+    if np.isfinite(m.explained).all():
+        sentence += f"The picture has {percent(sum(m.explained), 0)} of the variance: rows that "
+        sentence += "are far apart here differ, rows side by side may differ in other directions."
+    else:
+        sentence += "Near rows are similar; distances between far ones mean little."
+    present = np.unique(label) if len(names) <= NAMED else []
     points = Mark(
         *("points", m.x[chosen], m.y[chosen], "", by_class),
         size=5,
         classes=label,
         text=text,
+        legend=[(names[c], class_colour(int(c)), "circle") for c in present],
         colours={"class": by_class, "error": by_error},
     )
     x, y = map(Axis, axes)

@@ -1,5 +1,6 @@
 """Charts of the theory: gains, boundaries, certificates, intercepts, calibration and fit."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,21 @@ from resultant.report import style
 from resultant.report.charts import Axis, Chart, Mark, by_group, diagonal, level
 from resultant.report.sections import evaluated
 from resultant.report.table import percent
+
+
+def setting(result: FeatureResult) -> str:
+    """Return the classes that the theory is asked about, and where it is outside of its regime."""
+    if (theory := result.theory) is None:
+        return ""
+    name = "" if result.explorer is None else result.explorer.method
+    tau, nu = theory.space.tau, result.data.dim / 2 - 1
+    text = f"The vMF classes of {name or 'the vMF method'} at its temperature τ = {tau:.3g}."
+    if 1 / tau > nu:
+        text += (
+            f" Its 1/τ = {1 / tau:.3g} exceeds p/2 − 1 = {nu:g}: the expansions of the paper are "
+        )
+        text += "for smaller ones, and what they predict from the gains may fail here."
+    return text
 
 
 def theory_charts(result: FeatureResult) -> list[Chart]:
@@ -47,7 +63,7 @@ def _gains(result: FeatureResult, r: Any) -> Chart:
         Axis("training rows of the class", log=True),
         Axis("gain g = A / τ"),
         tuple(marks),
-        "Figure 1, fig:gain-discovery",
+        "Figure 1",
     )
 
 
@@ -59,19 +75,21 @@ def _boundaries(result: FeatureResult, r: Any) -> Chart | None:
     if not kept.any():
         return None
     both = both[:, kept]
+    typical = float(np.abs(both[0]).mean())
+    fails = ", which is no prediction" if predicted.mean_absolute_degrees > typical / 2 else ""
     return Chart(
         "boundaries",
         "Moved decision boundaries",
         f"Equal gains move the boundaries between {int(kept.sum())} pairs of classes by up to "
-        f"{np.abs(both[0]).max():.2f}°; the gains alone predict the shift with a mean error of "
-        f"{predicted.mean_absolute_degrees:.3f}°.",
+        f"{np.abs(both[0]).max():.2f}°, by {typical:.2f}° on average; the gains alone predict the "
+        f"shift with a mean error of {predicted.mean_absolute_degrees:.2f}°{fails}.",
         Axis("exact shift (degrees)"),
         Axis("predicted from the gains (degrees)"),
         (
             diagonal(float(both.min(1).max()), float(both.max(1).min())),
             Mark("points", *both, classes=np.asarray(r.pairs)[kept]),
         ),
-        "Figure 3, fig:main-boundaries",
+        "Figure 3",
     )
 
 
@@ -91,7 +109,7 @@ def _certificate(result: FeatureResult, r: Any) -> Chart:
             Mark("line", part, margin, "margin"),
             Mark("line", part, residual, "range of the residual", style.ORANGE),
         ),
-        "Table 4, tab:cosine-diagnostics; Equation G.13, eq:cosine-margin-certificate",
+        "Table 4; Equation G.13",
     )
 
 
@@ -115,7 +133,7 @@ def _intercepts(result: FeatureResult, r: Any) -> Chart | None:
                 **by_group(result.data.group, result.data.group_names),
             ),
         ),
-        "Figure 4, fig:realization",
+        "Figure 4",
     )
 
 
@@ -133,7 +151,7 @@ def _calibration(result: FeatureResult, r: Any) -> Chart:
             diagonal(0.0, 1.0),
             Mark("line", r.confidence, np.where(r.count >= fewest, r.accuracy, np.nan), marks=True),
         ),
-        "Appendix M.5, sec:backbone-calibration-extension",
+        "Appendix M.5",
     )
 
 
@@ -143,17 +161,19 @@ def _fit(result: FeatureResult, r: Any) -> Chart:
         n * np.asarray(h, dtype=float) / float(h.sum()) for h in (r.histogram, r.expected_histogram)
     )
     centres = (np.arange(n) + 0.5) / n
+    error = math.sqrt(max(r.expected * (1 - r.expected), 1e-4) / len(r.classes))
+    verdict = ": the classes are no vMF" if r.rejected > r.expected + 2 * error else ""
     return Chart(
         "fit",
         "Fit of the vMF distribution",
-        f"A test rejects the fitted vMF for {percent(r.rejected)} of the classes at the 5 % level; "
-        f"vMF samples of the same sizes would give about {percent(r.expected, 0)}. Bars of vMF "
-        "classes follow the dashed line.",
+        f"A test of the fitted vMF fails for {percent(r.rejected)} of the classes. It would fail "
+        f"for about {percent(r.expected, 0)} of vMF classes of these sizes, whose fits are as rough"
+        f"{verdict}. Bars of vMF classes follow the dashed line.",
         Axis("distribution function at test cosines", ends=(0, 1)),
         Axis("density"),
         (
             Mark("bars", centres, observed, "test rows", style.SKY, width=0.94 / n),
             Mark("line", centres, expected, "if classes were vMF", style.GREY, dash="dashed"),
         ),
-        "Appendix J.7, sec:support-fit-protocol",
+        "Appendix J.7",
     )

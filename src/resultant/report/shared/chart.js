@@ -117,7 +117,7 @@ const chart = (() => {
       return `<rect x="${c.X(from)}" y="${c.top}" width="${c.X(to) - c.X(from)}" height="${c.bottom - c.top}" class="span"/>`;
     },
     // Cells of a matrix: columns x, rows y, shares between 0 and 1 in eight shades.
-    cells({ x, y, share, colour, text = [] }, c) {
+    cells({ x, y, share, colour, text = [], inside = [] }, c) {
       const [w, h] = [c.X(1) - c.X(0), Math.abs(c.Y(1) - c.Y(0))];
       const shades = Array.from({ length: 8 }, () => []);
       x.forEach((v, i) => {
@@ -125,7 +125,8 @@ const chart = (() => {
         shades[Math.min(7, Math.floor(8 * Math.sqrt(share[i])))].push(`M${left.toFixed(1)} ${top.toFixed(1)}h${w.toFixed(2)}v${h.toFixed(2)}h-${w.toFixed(2)}z`);
         c.card(left + w / 2, top + h / 2, text[i]);
       });
-      return shades.map((d, k) => `<path d="${d.join("")}" style="fill:${at(colour, 0)}" fill-opacity="${(k + 1) / 8}"/>`).join("");
+      const counts = inside.map((t, i) => `<text x="${c.X(x[i])}" y="${c.Y(y[i]) + 4}" text-anchor="middle"${share[i] > 0.4 ? ' style="fill:#fff"' : ""}>${escape(t)}</text>`);
+      return shades.map((d, k) => `<path d="${d.join("")}" style="fill:${at(colour, 0)}" fill-opacity="${(k + 1) / 8}"/>`).join("") + counts.join("");
     },
   };
 
@@ -151,9 +152,12 @@ const chart = (() => {
     const letters = Math.floor((most - 26) / 6.6);
     const cut = (text, n) => (text.length > n ? `${text.slice(0, n - 1)}…` : text);
     const labels = (ticks, n) => ticks.map(([place, text]) => [place, cut(text, n)]);
-    const yTicks = square ? [] : labels(y.ticks, letters);
-    const L = 14 + (up.label ? 16 : 0) + 6.6 * Math.max(0, ...yTicks.map(([, t]) => t.length));
-    const [R, T, B] = [16, 10, across.label ? 44 : 26];
+    // Names below a matrix stand upright.
+    const upright = square ? labels(x.ticks, Math.min(letters, 16)) : [];
+    const yTicks = labels(y.ticks, square ? Math.min(letters, 16) : letters);
+    const reach = (ticks) => 6.6 * Math.max(0, ...ticks.map(([, t]) => t.length));
+    const L = 14 + (up.label ? 16 : 0) + reach(yTicks);
+    const [R, T, B] = [16, 10, (across.label ? 44 : 26) + (reach(upright) && reach(upright) - 10)];
     const H = square ? W - L - R + T + B : up.names ? up.names.length * 24 + T + B : Math.max(290, Math.min(480, 0.42 * W));
     const [right, bottom] = [W - R, H - B];
     const targets = [];
@@ -168,17 +172,17 @@ const chart = (() => {
       },
     };
     const parts = [];
-    if (!square) {
-      const room = Math.max(4, Math.floor((right - L) / Math.max(1, x.ticks.length) / 6.6));
-      for (const [place, label] of labels(x.ticks, across.names ? room : 99)) {
-        const px = L + place * (right - L);
-        parts.push(`${across.names ? "" : `<path d="M${px} ${T}V${bottom}" class="grid"/>`}<text x="${px}" y="${bottom + 16}" text-anchor="middle">${escape(label)}</text>`);
-      }
-      for (const [place, label] of yTicks) {
-        const py = up.names ? T + place * (bottom - T) : bottom - place * (bottom - T);
-        parts.push(`<path d="M${L} ${py}H${right}" class="grid"/><text x="${L - 6}" y="${py + 4}" text-anchor="end">${escape(label)}</text>`);
-      }
-    } else parts.push(`<rect x="${L}" y="${T}" width="${right - L}" height="${bottom - T}" class="grid" fill="none"/>`);
+    const room = Math.max(4, Math.floor((right - L) / Math.max(1, x.ticks.length) / 6.6));
+    for (const [place, label] of square ? [] : labels(x.ticks, across.names ? room : 99)) {
+      const px = L + place * (right - L);
+      parts.push(`${across.names ? "" : `<path d="M${px} ${T}V${bottom}" class="grid"/>`}<text x="${px}" y="${bottom + 16}" text-anchor="middle">${escape(label)}</text>`);
+    }
+    for (const [place, label] of upright) parts.push(`<text transform="translate(${L + place * (right - L) + 4} ${bottom + 6}) rotate(-90)" text-anchor="end">${escape(label)}</text>`);
+    for (const [place, label] of yTicks) {
+      const py = up.names ? T + place * (bottom - T) : bottom - place * (bottom - T);
+      parts.push(`${square ? "" : `<path d="M${L} ${py}H${right}" class="grid"/>`}<text x="${L - 6}" y="${py + 4}" text-anchor="end">${escape(label)}</text>`);
+    }
+    if (square) parts.push(`<rect x="${L}" y="${T}" width="${right - L}" height="${bottom - T}" class="grid" fill="none"/>`);
     for (const mark of marks) parts.push(MARKS[mark.type](mark, context));
     if (across.label) parts.push(`<text x="${(L + right) / 2}" y="${H - 6}" text-anchor="middle">${escape(across.label)}</text>`);
     if (up.label) parts.push(`<text transform="translate(12 ${(T + bottom) / 2}) rotate(-90)" text-anchor="middle">${escape(up.label)}</text>`);

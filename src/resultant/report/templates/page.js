@@ -45,10 +45,11 @@ addEventListener("afterprint", () => { for (const e of folded) e.open = false; }
 // The map: colours, and zoom by double click, by the keys + and -, or by buttons.
 function prepareMap(form) {
   const figure = form.closest("figure"), svg = figure.querySelector("svg.chart");
+  const classes = svg.chart.marks[0].legend ?? [];
   form.addEventListener("change", () => {
     const [mark] = svg.chart.marks, by = form.elements.colour.value;
     mark.colour = mark.colours[by];
-    mark.legend = by === "error" ? [["right", "#8A8A8A", "circle"], ["wrong", "#D55E00", "circle"]] : [];
+    mark.legend = by === "error" ? [["right", "#8A8A8A", "circle"], ["wrong", "#D55E00", "circle"]] : classes;
     figure.querySelector(".legend").innerHTML = chart.legend([mark]);
     chart.draw(svg, svg.chart);
   });
