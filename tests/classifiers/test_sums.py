@@ -176,3 +176,114 @@ def test_named_classes_without_rows() -> None:
         stream = VMFClassifier().partial_fit(X, Y, classes=range(6)).partial_fit(X, Y, classes=[9])
     assert stream.classes_.tolist() == [*range(6), 9]
     assert (np.asarray(stream.predict_proba(Q))[:, 4:] == 0).all()
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_forgotten_rows_were_never_there(model: Any, data: st.DataObject) -> None:
+    """Also copies of a row, in weights, and in two calls."""
+    rest = np.array(sorted(data.draw(st.sets(st.integers(0, 79), min_size=16, max_size=60))))
+    gone = np.array(data.draw(st.lists(st.integers(0, 79), min_size=1, max_size=30)))
+    gone = gone[np.isin(Y[gone], Y[rest])]
+    w = data.draw(st.sampled_from([None, W]))
+    every = np.concatenate([rest, gone])
+
+    def of(rows: Any) -> Any:
+        return X[rows], Y[rows], None if w is None else w[rows]
+
+    fitted = clone(model).fit(*of(every))
+    for part in np.array_split(data.draw(st.permutations(gone.tolist())), 2):
+        if len(part):
+            fitted.forget(*of(np.asarray(part, int)))
+    alike(fitted, clone(model).fit(*of(rest)), Q)
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
+@pytest.mark.parametrize("label", ["cat", "an"])
+def test_a_dropped_class_was_never_there(model: Any, label: str) -> None:
+    names = np.array(["cat", "dog", "elephant", "an"])[Y]
+    others = names != label
+    dropped = clone(model).fit(X, names).drop(label)
+    alike(dropped, clone(model).fit(X[others], names[others]), Q)
+    # And comes back.
+    dropped.partial_fit(X[~others], names[~others])
+    alike(dropped, clone(model).fit(X, names), Q)
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
+@settings(deadline=None, max_examples=15)
+@given(owner=st.lists(st.integers(0, 2), min_size=80, max_size=80))
+def test_merged_parts_are_one_fit(model: Any, owner: list[int]) -> None:
+    """In either order, of parts with other classes; the parts themselves do not change."""
+    part = np.where(Y == 3, 1, owner)
+    owned = [clone(model).fit(X[part == k], Y[part == k]) for k in range(3) if (part == k).any()]
+    before = [np.asarray(one.predict_proba(Q)) for one in owned[1:]]
+    whole = clone(model).fit(X, Y)
+    for one in owned[1:]:
+        owned[0].merge(one)
+    alike(owned[0], whole, Q)
+    for one, p in zip(owned[1:], before, strict=True):
+        np.testing.assert_array_equal(np.asarray(one.predict_proba(Q)), p)
+
+
+def test_kept_rows_of_a_part_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the kept rows: sums are exact, the scale is near that of a refit."""
+    monkeypatch.setattr(sums, "KEPT_NUMBERS", 30 * 10 * 64)
+    X, y = load_digits(return_X_y=True)
+    fitted = VMFClassifier().fit(X, y).forget(X[1200:], y[1200:])
+    refit = VMFClassifier().fit(X[:1200], y[:1200])
+    np.testing.assert_allclose(fitted.statistics_.total, refit.statistics_.total, atol=1e-10)
+    assert fitted.scale_ == pytest.approx(refit.scale_, rel=0.1)
+    assert (fitted.predict(X) == refit.predict(X)).all()
+    whitened = VMFClassifier(whiten="within", shrinkage=0.3).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"know all rows of 3, got 30 kept rows of 183; use forget"
+    ):
+        whitened.drop(3)
+    few = VMFClassifier(whiten="within", shrinkage=0.3).fit(X[:1200], y[:1200])
+    whitened.forget(X[1200:], y[1200:])
+    assert (whitened.predict(X) == few.predict(X)).mean() > 0.99
+
+
+WRONG: list[Any] = [
+    (lambda c: c.forget(X[:1] + 1e-9, Y[:1]), r"were added, .* got row 0 of \d, which is another"),
+    (lambda c: c.forget(X[[0, 1, 0]], Y[[0, 1, 0]]), "were added, with their weights, got row 0"),
+    (lambda c: c.forget(X[:2], Y[:2], [1, 0.5]), "were added, with their weights, got row 1"),
+    (lambda c: c.forget(X[:1], [7]), r"among the classes \[0, 1, 2, 3\], got 7"),
+    (
+        lambda c: c.forget(np.repeat(X[:1], 99, 0), np.repeat(Y[:1], 99)),
+        r"got 99 rows of \d, which",
+    ),
+    (lambda c: c.forget(X, Y), "expected rows that remain, got none"),
+    (lambda c: c.drop(9), r"a label among \[0, 1, 2, 3\], got 9"),
+    (lambda c: VMFClassifier().fit(X, Y * 0).drop(0), "expected rows that remain, got none"),
+    (lambda c: c.merge(X), "expected a fitted classifier, got ndarray"),
+    (lambda c: c.merge(VMFClassifier().fit(X[:, 1:], Y)), r"expected sums of the kind of .*dim=6"),
+    (
+        lambda c: c.merge(VMFClassifier(whiten="within", shrinkage=0.2).fit(X, Y)),
+        "expected sums of the kind of .* and whiten=None, got .*scatter",
+    ),
+    (lambda c: c.merge(VMFClassifier().fit(X, Y.astype(str))), "labels of the kind of 0, got '0'"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG)
+def test_rows_that_were_never_added_are_refused(call: Any, message: str) -> None:
+    fitted = VMFClassifier().fit(X, Y)
+    before = np.asarray(fitted.predict_proba(Q))
+    with pytest.raises((ValueError, AttributeError), match=message):
+        call(fitted)
+    np.testing.assert_array_equal(np.asarray(fitted.predict_proba(Q)), before)
+
+
+def test_a_sum_longer_than_its_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the row itself would not have been kept."""
+    monkeypatch.setattr(sums, "KEPT_NUMBERS", 1)
+    one = np.eye(6)[:1] + 1e-3 * np.random.default_rng(0).normal(size=(9, 6))
+    fitted = VMFClassifier().fit(np.concatenate([one, X]), [9] * 9 + Y.tolist())
+    other = -np.eye(6)[:1] * np.arange(1, 60)[:, None]
+    limit = fitted._sums.kept.limit[-1]
+    unkept = other[(sums.row_keys(torch.from_numpy(other)) >= limit).numpy()][:3]
+    with pytest.raises(ValueError, match="got rows of 9 with another sum"):
+        fitted.forget(unkept, [9] * len(unkept))

@@ -1,7 +1,8 @@
 """scikit-learn classifiers and mixtures on the unit sphere, one search, and one calibration.
 
 `vmf` and `cross_validated` are the classifiers, on `base` (fits and queries), `inputs` (rows of
-users) and `files`. `search` chooses settings on the rows of `validation`, in `folds`;
+users), `sums` (rows that are added, forgotten and merged) and `files`. `search` chooses settings on
+the rows of `validation`, in `folds`;
 `calibration` makes probabilities of scores; `em` fits several distributions, as `mixture` and
 `kmeans`, and `refine` moves the classes by the rows that they get wrong.
 """

@@ -26,11 +26,11 @@ from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers import inputs, validation
 from resultant.classifiers.calibration import calibrated, fit_scale
 from resultant.classifiers.em import Components, fit_components, require_components
-from resultant.classifiers.files import SavedEstimator
+from resultant.classifiers.files import NAMES, SavedEstimator
 from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
 from resultant.classifiers.refine import PRECISIONS, Batches, Refined, Refinement, require_precision
 from resultant.classifiers.search import Search
-from resultant.classifiers.sums import RowSums, union
+from resultant.classifiers.sums import RowSums, same_metric, union
 
 # Rows times classes that fit the scale, and the least number of rows.
 SCALE_CELLS = 1 << 16
@@ -48,7 +48,7 @@ class OnePass:
     def __get__(self, classifier: Any, owner: Any = None) -> Callable[..., Any]:
         if classifier is None:
             return self.method
-        classifier._require_one_pass()
+        classifier._require_one_pass(self.method.__name__)
         return MethodType(self.method, classifier)
 
 
@@ -163,6 +163,58 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         new = RowSums.of(sample, names, self._plain_sums(sample))
         return self._adopt(fitted._with_sums(sums.merge(new), "added rows"))
 
+    @OnePass
+    def forget(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Subtract rows that were fitted or added; nothing changes if the call raises.
+
+        Sums, metric and classes are those of a fit to the other rows, up to rounding; a class of
+        which every row is kept is summed again. The scale is fitted to the kept rows that remain. A
+        label whose last row is forgotten has probability zero, as one without rows.
+
+        Args:
+            X, y: Rows [N, p] with the values, and labels [N], that they were added with.
+            sample_weight: Their weights.
+
+        Raises:
+            ValueError: For rows that were never added, where this can be known: rows that would be
+                kept and are not, more rows than a class has, and a sum longer than its number.
+                Other rows that were never added are subtracted all the same.
+        """
+        fitted, sums = self._twin(), self._known_sums()
+        settings: dict[str, Any] = {"classes": sums.classes, "reset": False}
+        sample, _ = inputs.labelled(fitted, X, y, sample_weight, **settings)
+        rest = sums.without(sample, self._plain_sums)
+        return self._adopt(fitted._with_sums(rest, "remaining rows"))
+
+    @OnePass
+    def drop(self, label: Any) -> Self:
+        """Remove a class with all of its rows, as a fit to the rows of the other classes. With
+        ``whiten="within"`` all rows of the class must be kept: their outer products are in the sum
+        of those of all classes; `forget` takes the rows of any class."""
+        rest = self._known_sums().drop(label, self._plain_sums)
+        return self._adopt(self._twin()._with_sums(rest, "remaining classes"))
+
+    @OnePass
+    def merge(self, other: Self) -> Self:
+        """Add the rows of another classifier, which may have other classes: sums, metric, classes
+        and scale are those of a fit to the rows of both. Parameters are those of this one;
+        ``whiten`` and the columns must be the same. Rows that are in both count twice."""
+        if not isinstance(other, DirectionClassifier):
+            raise ValueError(f"expected a fitted classifier, got {type(other).__name__}")
+        check_is_fitted(other, "classes_")
+        mine, theirs = self._known_sums(), other._known_sums()
+        names, others = (getattr(one, NAMES, None) for one in (self, other))
+        if names is not None and others is not None and not np.array_equal(names, others):
+            raise ValueError(f"expected columns {names.tolist()}, got {others.tolist()}")
+        same = mine.statistics.dim == theirs.statistics.dim
+        same &= (mine.statistics.scatter is None) == (theirs.statistics.scatter is None)
+        fixed = [one.whiten if isinstance(one.whiten, Metric) else None for one in (self, other)]
+        if not same or not same_metric(*fixed):
+            got = f"{theirs.statistics!r} and whiten={other.whiten!r}"
+            rule = f"expected sums of the kind of {mine.statistics!r} and whiten={self.whiten!r}"
+            raise ValueError(f"{rule}, got {got}")
+        return self._adopt(self._twin()._with_sums(mine.merge(theirs), "merged rows"))
+
     def _known_sums(self) -> RowSums:
         """Return the sums of the fitted rows; raise if rows cannot be added to them."""
         sums = self._sums
@@ -219,18 +271,17 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
                 text = f"expected {name}={value!r} with refine={self.refine!r}"
                 raise ValueError(f"{text}, got {name}={rule[name]!r}; use refine=None")
 
-    def _require_one_pass(self) -> bool:
-        """Raise an AttributeError that explains why there is no `partial_fit`."""
+    def _require_one_pass(self, method: str) -> None:
+        """Raise an AttributeError that explains why there is no such method."""
         if require_components(self.components) != 1:
             got = f"components={self.components!r}"
-            raise AttributeError(f"partial_fit expects components=1, got {got}; use fit")
+            raise AttributeError(f"{method} expects components=1, got {got}; use fit")
         if self.refine is not None:
-            rule = f"partial_fit expects refine=None, got refine={self.refine!r}"
+            rule = f"{method} expects refine=None, got refine={self.refine!r}"
             raise AttributeError(f"{rule}; use fit with all rows")
         for name, wanted in (("temperature", True), ("shrinkage", self._whitens)):
             if wanted and is_auto(getattr(self, name)):
-                raise AttributeError(f'partial_fit expects a number as {name}, got "auto"; use fit')
-        return True
+                raise AttributeError(f'{method} expects a number as {name}, got "auto"; use fit')
 
     def _adopt(self, fitted: Self) -> Self:
         """Take over what a copy has fitted: a refused fit changes nothing."""

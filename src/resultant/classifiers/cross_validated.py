@@ -156,10 +156,9 @@ class VMFClassifierCV(VMFClassifier):
         fitted.best_estimator_, fitted.scale_ = best, scale
         return self._adopt(fitted)
 
-    def _require_one_pass(self) -> bool:
-        raise AttributeError(
-            "partial_fit is that of best_estimator_, which continues with its choice"
-        )
+    def _require_one_pass(self, method: str) -> None:
+        rule = f"{method} is that of best_estimator_"
+        raise AttributeError(f"{rule}, which continues with its choice")
 
     def calibrate(self, X: Any, y: Any, sample_weight: Any = None, method: str = "scale") -> Self:
         """Calibrate on rows that were not fitted; see `VMFClassifier.calibrate`."""

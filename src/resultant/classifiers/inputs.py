@@ -267,7 +267,7 @@ def warn_of_units(rows: Rows) -> None:
 def warn_of_zeros(rows: Rows) -> None:
     """Warn if rows are zeros, which have no direction."""
     if isinstance(rows, SparseRows):
-        zeros = np.flatnonzero(abs(rows.matrix).max(axis=1).toarray()[:, 0] == 0)
+        zeros = np.flatnonzero(abs(rows.matrix).max(axis=1).toarray().ravel() == 0)
     else:
         # Most rows differ from zero in their first column.
         zeros = as_numpy((rows[:, 0] == 0).nonzero()[:, 0])

@@ -9,6 +9,7 @@ rows are the same for any order and size of the batches too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +36,9 @@ _MIX = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 
 # Class, hash, count and weight of rows.
 Columns = tuple[Tensor, Tensor, Tensor, Tensor]
+
+# Sums of rows as unit vectors, in the fixed metric of a classifier if it has one.
+PlainSums = Callable[[Sample], ClassStatistics]
 
 
 @dataclass(eq=False)
@@ -106,24 +110,17 @@ class KeptRows:
 
     def without(self, other: KeptRows) -> tuple[KeptRows, Tensor]:
         """Subtract other rows; return those that remain, and the hashes of rows that are not here
-        although they would have been kept, or are here with less weight."""
+        although they would have been kept, or are here with another weight."""
         theirs = other._below(torch.minimum(self.limit, other.limit))
-        both = [
-            torch.cat([a, b])
-            for a, b in (
-                (self.y, theirs.y),
-                (self.key, theirs.key),
-                (self.count, -theirs.count),
-                (self.weight, -theirs.weight),
-            )
-        ]
-        index, (y, key, count, weight) = _distinct(None, *both)
-        least = -ROUNDING * (1 + weight.abs())
-        bad = (count < 0) | (weight < least) | (index >= len(self.y))
-        rest = KeptRows(
-            self.rows[index.clamp_max(len(self.y) - 1)], y, key, count, weight, self.limit
-        )
-        return rest._at((count > 0) & ~bad), key[bad]
+        pairs = [(self.y, theirs.y), (self.key, theirs.key), (self.count, -theirs.count)]
+        pairs.append((self.weight, -theirs.weight))
+        index, (y, key, count, weight) = _distinct(None, *map(torch.cat, pairs))
+        here = index < len(self.y)
+        tolerance = ROUNDING * (self.weight[index.clamp_max(len(self.y) - 1)] if here.any() else 1)
+        bad = ~here | (count < 0) | ((count == 0) != (weight.abs() <= tolerance))
+        left = (count > 0) & ~bad
+        columns = (a[left] for a in (y, key, count, weight))
+        return KeptRows(self.rows[index[left]], *columns, self.limit), key[bad]  # type: ignore[call-arg]
 
     def to(self, device: Device) -> KeptRows:
         """Copy the rows to a device."""
@@ -225,6 +222,67 @@ class RowSums:
         kept = mine.kept.merged(theirs.kept.to(device), mine.per_class)
         return RowSums(classes, statistics, kept)
 
+    def without(self, sample: Sample, plain: PlainSums) -> RowSums:
+        """Return the sums without the rows of a sample; ``plain`` sums rows as these were."""
+        s, part = self.statistics, plain(sample)
+        for c in (part.count > s.count).nonzero()[:1, 0].tolist():
+            name, number = self.classes[c : c + 1].tolist()[0], int(s.count[c])
+            got = f"{int(part.count[c])} rows of {name!r}, which has {number}"
+            raise ValueError(f"expected rows that were added, got {got}")
+        kept, unknown = self.kept.without(KeptRows.of(sample, len(sample.y)))
+        if len(unknown):
+            keys = torch.cat([row_keys(sample.rows[at]) for at in sample.chunks()])
+            i = int((torch.isin(keys, unknown) & (sample.w > 0)).nonzero()[0, 0])
+            name = self.classes[sample.y[i : i + 1].tolist()].tolist()[0]
+            rule = "expected rows that were added, with their weights"
+            raise ValueError(f"{rule}, got row {i} of {name!r}, which is another")
+        rest = s.without(part)
+        length = torch.linalg.vector_norm(rest.total, dim=1)
+        for c in (length > rest.weight + ROUNDING * s.weight).nonzero()[:1, 0].tolist():
+            got = f"rows of {self.classes[c : c + 1].tolist()[0]!r} with another sum"
+            raise ValueError(f"expected rows that were added, got {got}")
+        return RowSums(self.classes, rest, kept)._again(plain)
+
+    def drop(self, label: Any, plain: PlainSums) -> RowSums:
+        """Return the sums without a class; ``plain`` sums rows as these were."""
+        s, kept = self.statistics, self.kept
+        found = np.flatnonzero(self.classes == label)
+        if len(found) != 1:
+            raise ValueError(f"expected a label among {self.classes.tolist()}, got {label!r}")
+        (c,) = found.tolist()
+        others = torch.arange(s.num_classes, device=s.device) != c
+        if not bool(s.weight[others].sum() > 0):
+            raise ValueError("expected rows that remain, got none")
+        sums = {name: getattr(s, name)[others] for name in ("count", "weight", "total")}
+        own = kept._at(kept.y == c)
+        if s.scatter is not None:
+            if bool(kept.limit[c] != EVERY):
+                got = f"{len(own.y):,} kept rows of {int(s.count[c]):,}"
+                raise ValueError(f"expected to know all rows of {label!r}, got {got}; use forget")
+            sample = Sample(own.rows, own.y, own.weight, s.num_classes)
+            sums["scatter"] = s.scatter - plain(sample).scatter  # type: ignore[operator]
+        rest = kept._at(kept.y != c)
+        rest = replace(rest, y=rest.y - (rest.y > c).long(), limit=kept.limit[others])
+        statistics = ClassStatistics.of(**sums)
+        return RowSums(np.delete(self.classes, c), statistics, rest)._again(plain)
+
+    def _again(self, plain: PlainSums) -> RowSums:
+        """Sum classes of which every row is kept again, without the rounding of a subtraction."""
+        s, kept = self.statistics, self.kept
+        if not bool(s.weight.sum() > 0):
+            raise ValueError("expected rows that remain, got none")
+        exact = plain(Sample(kept.rows, kept.y, kept.weight, s.num_classes))
+        every = kept.limit == EVERY
+        sums = {
+            "count": s.count,
+            "weight": torch.where(every, exact.weight, s.weight),
+            "total": torch.where(every[:, None], exact.total, s.total),
+        }
+        if s.scatter is not None:
+            scatter = exact.scatter if bool(every.all()) else s.scatter
+            sums["scatter"] = scatter  # type: ignore[assignment]
+        return replace(self, statistics=ClassStatistics.of(**sums))
+
     def in_metric(self, metric: Metric | None) -> ClassStatistics:
         r"""Return the sums of the unit vectors in a metric.
 
@@ -263,6 +321,18 @@ class RowSums:
 def rows_per_class(num_classes: int, dim: int) -> int:
     """Return the number of rows that are kept of each class."""
     return max(1, KEPT_NUMBERS // (num_classes * dim))
+
+
+def same_metric(one: Metric | None, other: Metric | None) -> bool:
+    """Return True for metrics of equal values, or two times None."""
+    if one is None or other is None:
+        return one is other
+    parts = [[m.mean, m.basis, m.variance] for m in (one, other)]
+    alike = (
+        a is b if a is None or b is None else a.shape == b.shape and bool((a == b.to(a)).all())
+        for a, b in zip(*parts, strict=True)
+    )
+    return all(alike) and one.shrinkage == other.shrinkage
 
 
 def union(classes: np.ndarray, others: np.ndarray) -> np.ndarray:
