@@ -53,6 +53,7 @@ COMMANDS = {
         ("extract", "the features of images, by any timm network"),
         ("tune", "tune a pretrained network to a folder of pictures"),
         ("predict", "the classes of new pictures or features"),
+        ("export", "a network and its classifier as ONNX, or for timm"),
         ("probe", "accuracy of linear probes on features"),
     )
 }

@@ -294,13 +294,16 @@ class _Work:
         return FeatureStore.open(path, features="encoder")
 
     def head(self, key: str, network: LoadedNetwork, store: FeatureStore, references: str) -> Head:
-        """Fit a classifier to features, as `resultant analyze` chooses it on validation rows."""
+        """Fit a classifier to features, as `resultant analyze` chooses it on validation rows; to
+        tuned features the best one."""
         (data,) = ready(prepare(store, seed=self.run.seed), str(self.out), seed=self.run.seed)
         settings = Settings(references=references, metric=self.metric, theory=False)
         rows = plan(data, settings)
         candidates = fit(data, rows, settings, self.watch.step)
-        used = choose(candidates, rows).used
-        one = next(c for c in candidates if c.key == used)
+        choice = choose(candidates, rows)
+        # The tuned network is there in any case: its best classifier, and not the simplest.
+        wanted = choice.used if key == "frozen" else choice.best
+        one = next(c for c in candidates if c.key == wanted)
         classifier = one.model
         # The names of the folders, also where they are numbers.
         classifier.classes_ = np.array(data.class_names)
