@@ -18,20 +18,23 @@ from resultant._core import distributed
 from resultant._core.tensor_files import load
 from resultant.cli.main import main
 from resultant.images.decode import ImageError
+from resultant.images.evaluation import source_views
 from resultant.images.files import FileImages
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.training.batches import require_batches
-from resultant.training.checkpoints import TRAINED
+from resultant.training.checkpoints import TRAINED, load_network
 from resultant.training.config import IMAGENET_CHANNELS, Run, TrainConfig
 from resultant.training.encoder import EvaluationView, ImageNetwork
 from resultant.training.image_sets import resolved, train_images, with_long_tail
 from resultant.training.job import Job
 from resultant.training.loop import Trainer
+from resultant.training.network_files import BEST, find_network
 from resultant.training.records import read_lines
 from tiny_cifar import metrics, stop_after
 
+CPU = torch.device("cpu")
 C, RUN = len(SIZES["train"]), Run("angular", 0.5, 3)
 CHANGES: dict[str, Any] = {"learning_rate": 0.02, "clip": 0.5}
 
@@ -288,6 +291,30 @@ def test_sizes_and_channels_of_the_model() -> None:
     assert (model.size, model.channels) == (160, ((0.5,) * 3, (0.5,) * 3))
     own = resolved(TrainConfig(architecture="test_vit", size=64, mean=(0.1, 0.2, 0.3)))
     assert (own.size, own.channels) == (64, ((0.1, 0.2, 0.3), (0.5,) * 3))
+
+
+@pytest.mark.slow
+def test_the_best_epoch_is_kept_beside_the_last(root: Path, tmp_path: Path) -> None:
+    """Its accuracy on validation images, computed from the file; commands take the last one."""
+    data = open_listed(root)
+    assert data.test is not None
+    data = replace(data, val=data.test, test=None)
+    job = Job(config(epochs=4, learning_rate=0.1), (RUN,), tmp_path, checkpoint_every=1)
+    with pytest.raises(KeyboardInterrupt):
+        train_images(job, data, on_progress=stop_after(2))
+    train_images(job, data)
+    rows = metrics(tmp_path)
+    best = max(row["accuracy"] for row in rows)
+    loaded = load_network(tmp_path / BEST)
+    (first,) = {next(row["epoch"] for row in rows if row["accuracy"] == best)}
+    assert loaded.about["epoch"] == first and loaded.about["accuracy"] == best
+    val = data.val
+    assert val is not None and loaded.trained is not None
+    views = source_views(val, loaded.view, loaded.config.channels, CPU, 0, torch.arange(len(val)))
+    with torch.no_grad():
+        predicted = torch.cat([loaded.network(x).logits.argmax(-1) for x in views])
+    assert float((predicted.numpy() == val.labels).mean()) == pytest.approx(best)
+    assert find_network(tmp_path) == tmp_path / f"{RUN.name}.safetensors"
 
 
 def test_no_view_without_a_reader(data: ImageSplits, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,33 @@ def one_run(
         selected[TRAINED] = tensors[TRAINED]
     kept = {key: facts[key] for key in ("config", "epoch", "class_names", "view") if key in facts}
     return selected, kept | {"run": runs[name], "num_classes": len(selected["bank.old"])}
+
+
+def save_network(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    config: TrainConfig,
+    run: Run,
+    epoch: int,
+    class_names: Sequence[str],
+    known: Tensor,
+    *,
+    view: EvaluationView | None = None,
+    **facts: Any,
+) -> None:
+    """Write the network of a run after an epoch, with the hashes of the images that it knows; a
+    ``view`` other than that of all trainings is kept, and so are JSON values ``facts``."""
+    about = {
+        "config": asdict(config),
+        "run": asdict(run),
+        "epoch": epoch,
+        "num_classes": len(class_names),
+        "class_names": list(class_names),
+        **facts,
+    }
+    if view is not None:
+        about["view"] = asdict(view)
+    tensor_files.save(path, {**weights, TRAINED: known}, about)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,25 +1,30 @@
 """Training on image datasets of every kind, one run at a time, in one process or under torchrun."""
 
+import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from resultant._core import distributed
 from resultant._core.device import device_of
+from resultant._core.tensor_files import read_metadata
 from resultant.images.evaluation import EvaluationView, StoredViews
 from resultant.images.longtail import long_tail_indices
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import ImageStore, OnImages, open_store
 from resultant.training.batches import Batches
+from resultant.training.checkpoints import save_network
 from resultant.training.config import RECIPE_CHANNELS, TrainConfig
 from resultant.training.encoder import model_settings
-from resultant.training.evaluation import HeldOutTest, predicted_classes
+from resultant.training.evaluation import HeldOutTest, Rows, predicted_classes
 from resultant.training.job import Job, Progress, Trained
 from resultant.training.loop import Trainer, train
+from resultant.training.network_files import BEST
 
 
 def resolved(config: TrainConfig) -> TrainConfig:
@@ -37,6 +42,30 @@ def with_long_tail(splits: ImageSplits, imbalance: float | None, seed: int) -> I
         return splits
     rows = long_tail_indices(splits.train.labels, splits.num_classes, imbalance, seed)
     return replace(splits, train=splits.train.select(rows), balanced=splits.train)
+
+
+class KeepBest:
+    """Keep the network of the best epoch on validation images, as ``best.safetensors``."""
+
+    def __init__(self, job: Job, trainer: Trainer) -> None:
+        self.job, self.trainer, self.path = job, trainer, job.out / BEST
+        self.facts = json.loads(json.dumps({"config": asdict(job.config)}))
+        about = read_metadata(self.path) or {}
+        # That of an earlier call with the same settings.
+        same = all(about.get(name) == value for name, value in self.facts.items())
+        self.accuracy = float(about.get("accuracy", -1.0)) if same else -1.0
+        self.epoch = int(about.get("epoch", 0)) if same else 0
+
+    def __call__(self, epoch: int, rows: Rows) -> None:
+        accuracy = rows[0].get("accuracy")
+        # The best epoch of an interrupted call may be trained again.
+        if accuracy is None or (accuracy <= self.accuracy and self.epoch != epoch):
+            return
+        self.accuracy, self.epoch = accuracy, epoch
+        trainer, job = self.trainer, self.job
+        weights, known = trainer.network.state_dict(), trainer.contents
+        names, facts = job.class_names, {"accuracy": accuracy}
+        save_network(self.path, weights, job.config, trainer.run, epoch, names, known, **facts)
 
 
 def train_images(
@@ -126,6 +155,8 @@ def train_images(
         )
         labels = torch.from_numpy(held_out.labels)
         hooks.append(HeldOutTest(predictions, labels, data.counts, job.test_every, config.epochs))
+        if data.val is not None and distributed.rank() == 0:
+            hooks.append(KeepBest(job, trainer))
     try:
         with device_of(trainer.total):
             return train(job, trainer, hooks, on_progress, on_step)

@@ -11,7 +11,7 @@ HEAD
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -255,16 +255,16 @@ def train(
     with epoch 0 when a checkpoint is continued; ``on_step`` with the finished share of an epoch. A
     DivergedError leaves the last checkpoint; a TerminatedError (SIGTERM) comes after a saved epoch.
     """
-    with lock_folder(job.out, distributed.rank()):
+    with lock_folder(job.out, distributed.rank()), ExitStack() as stack:
         checkpoint = JobCheckpoint(job, trainee)
         first, earlier = checkpoint.epoch, checkpoint.seconds
-        log = MetricsLog(job, first)
+        log = stack.enter_context(closing(MetricsLog(job, first)))
         if on_progress is not None and first:
             on_progress(Progress(0, job.config.epochs - first, 0.0, 0.0, before=first))
         seconds = earlier
         if first < job.config.epochs and not trainee.stopped:
             trainee.open()
-            with termination.deferred(), closing(log):
+            with termination.deferred():
                 seconds = _train_epochs(trainee, hooks, checkpoint, log, on_progress, on_step)
         if distributed.rank() == 0:
             checkpoint.save_runs()

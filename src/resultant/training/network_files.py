@@ -11,6 +11,8 @@ from resultant.features.naming import Location, is_shown
 
 # The checkpoint of a training job; it holds the networks of all runs.
 CHECKPOINT = "checkpoint.safetensors"
+# The network of the epoch that was best on validation images, in the folder of a training.
+BEST = "best.safetensors"
 # Files in the folder of a tuned network that predict; it may have no classifier of features.
 NETWORK, CLASSIFIER = "network.safetensors", "classifier.safetensors"
 # Entries of the JSON object of a network: of a training, or of a converted checkpoint.
@@ -58,7 +60,7 @@ def list_networks(path: Location) -> tuple[list[Path], list[Path]]:
     files = sorted(file for file in path.rglob("*.safetensors") if is_shown(file, path))
     networks = [file for file in files if is_network(file)]
     # A finished job has a file for each network, and the checkpoint repeats them.
-    finished = [file for file in networks if file.name != CHECKPOINT] or networks
+    finished = [file for file in networks if file.name not in (CHECKPOINT, BEST)] or networks
     # Other files of this package, such as those of decoded images, hold no features.
     return finished, [file for file in files if read_metadata(file) is None]
 

@@ -33,8 +33,8 @@ class TensorBoard:
         self.writer = SummaryWriter(out, purge_step=first + 1)
 
     def write(self, values: Mapping[str, float], run: str, epoch: int) -> None:
-        for name, value in values.items():
-            self.writer.add_scalar(f"{name}/{run}", value, epoch)
+        for name, value in named(values, run).items():
+            self.writer.add_scalar(name, value, epoch)
         self.writer.flush()
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class MLflow:
             self.mlflow.log_params(dict(settings))
 
     def write(self, values: Mapping[str, float], run: str, epoch: int) -> None:
-        self.mlflow.log_metrics(dict(values), step=epoch)
+        self.mlflow.log_metrics(named(values, run), step=epoch)
 
     def close(self) -> None:
         self.mlflow.end_run()
@@ -73,7 +73,7 @@ class WandB:
         keep_identity(out, "wandb", self.run.id)
 
     def write(self, values: Mapping[str, float], run: str, epoch: int) -> None:
-        self.run.log(dict(values), step=epoch)
+        self.run.log(named(values, run), step=epoch)
 
     def close(self) -> None:
         self.run.finish()
@@ -84,6 +84,11 @@ TRACKERS: dict[str, Callable[[Path, Mapping[str, Any], int], Tracker]] = {
     "mlflow": MLflow,
     "wandb": WandB,
 }
+
+
+def named(values: Mapping[str, float], run: str) -> dict[str, float]:
+    """Return the numbers of a run, whose job may have several, by ``NAME/RUN``."""
+    return {f"{name}/{run}": value for name, value in values.items()}
 
 
 def require_tracker(name: str | None) -> None:

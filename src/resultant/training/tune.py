@@ -40,16 +40,17 @@ from resultant.images.photo_views import PhotoView
 from resultant.images.source import ImageSplits
 from resultant.images.store import ImageStore, OnImages, delete_stores, open_store
 from resultant.training.batches import Batches
-from resultant.training.checkpoints import TRAINED, LoadedNetwork, load_network
+from resultant.training.checkpoints import LoadedNetwork, load_network, save_network
 from resultant.training.config import Run, TuneConfig
 from resultant.training.encoder import build
 from resultant.training.evaluation import network_outputs
 from resultant.training.extract import Precision, extract, timm_network
 from resultant.training.job import Progress
 from resultant.training.loop import train
-from resultant.training.network_files import CLASSIFIER, NETWORK
+from resultant.training.network_files import BEST, CLASSIFIER, NETWORK
 from resultant.training.page import markdown
 from resultant.training.predict import Model, load_model
+from resultant.training.trackers import require_tracker
 from resultant.training.tuner import TuneJob, Tuner
 
 # Files in the folder of a tuned network; `NETWORK` and `CLASSIFIER` are those that predict.
@@ -160,6 +161,7 @@ def tune(
     if distributed.world_size() > 1:
         raise ValueError("expected one process, got several: resultant train images uses them")
     require_writable_folder(out)
+    require_tracker(log)
     # Autocast is for GPUs.
     used: Precision = precision if device.type == "cuda" else "float32"
     config = tune_config(model, weights, settings, used)
@@ -239,7 +241,8 @@ class _Work:
         log: str | None,
     ) -> None:
         self.out, self.data, self.config, self.run, self.frozen = out, data, config, run, frozen
-        self.device, self.precision, self.workers, self.watch = device, precision, workers, watch
+        self.device, self.workers, self.watch = device, workers, watch
+        self.precision: Precision = precision
         self.log, self.seconds = log, dict[str, float]()
         self.labels = {n: torch.from_numpy(s.labels) for n, s in data.held_out_splits.items()}
 
@@ -358,13 +361,7 @@ class _Work:
             note=self.watch.note,
         )
         tuner = Tuner(
-            config,
-            self.run,
-            batches,
-            data.counts,
-            self.device,
-            self.directions(before),
-            torch.from_numpy(np.concatenate([data.train.contents, self.val.contents])),
+            config, self.run, batches, data.counts, self.device, self.directions(before), self.known
         )
         rows, y = torch.arange(len(self.val)), self.labels["val"]
 
@@ -406,7 +403,7 @@ class _Work:
 
     def tuned_network(self, tuner: Tuner) -> LoadedNetwork:
         """Write the best network of the training, and load it."""
-        path = self.out / TRAINING / "best.safetensors"
+        path = self.out / TRAINING / BEST
         self.save_network(path, tuner.best, tuner.config, tuner.best_epoch)
         return load_network(path)
 
@@ -414,16 +411,14 @@ class _Work:
         self, path: Path, weights: Mapping[str, Tensor], config: TuneConfig, epoch: int
     ) -> None:
         """Write the file of a network, which names the images it knows."""
-        known = np.concatenate([self.data.train.contents, self.val.contents])
-        about = {
-            "config": asdict(config),
-            "run": asdict(self.run),
-            "epoch": epoch,
-            "num_classes": self.data.num_classes,
-            "class_names": list(self.data.class_names),
-            "view": asdict(self.frozen.view),
-        }
-        tensor_files.save(path, {**weights, TRAINED: torch.from_numpy(known)}, about)
+        names, view = self.data.class_names, self.frozen.view
+        save_network(path, weights, config, self.run, epoch, names, self.known, view=view)
+
+    @property
+    def known(self) -> Tensor:
+        """Hashes of the images that the network was trained on or chosen by."""
+        contents = self.data.train.contents, self.val.contents
+        return torch.from_numpy(np.concatenate(contents))
 
     def own(self, network: LoadedNetwork, store: FeatureStore) -> Head:
         """Return the tuned network with its own classifier."""
