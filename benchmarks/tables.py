@@ -73,9 +73,15 @@ def documents(root: Path) -> dict[Path, str]:
 def headline(root: Path) -> list[Row]:
     """Return the rows of the README: effects of the paper, accuracy and speed."""
     known = effects(root)
-    ours = {name: effect(row) for name, row in known.items()}
     frozen, training = (f"paper: {known[name]['printed']}" for name in ("frozen", "training"))
-    tuned = f"{ours['tuned']}; on Tiny-ImageNet-LT {ours['tuned-photos']}"
+    tuned, photos = (
+        f"encoders {effect(known[f'{name}-encoder'])}, "
+        f"projections {effect(known[f'{name}-projection'])}"
+        for name in ("tuned", "tuned-photos")
+    )
+    settings = sorted(known["training"]["by setting"].values())
+    trained = f"{effect(known['training'])}; by setting {settings[0]:+.2f} to {settings[-1]:+.2f}"
+    number = {name: row["networks"] for name, row in known.items()}
     largest, lost, *_ = (t["rows"] for t in read(root, "accuracy")["tables"])
     errors = {row["method"]: shown(row["p = 1,024"]) for row in largest}
     for row in lost:
@@ -92,9 +98,22 @@ def headline(root: Path) -> list[Row]:
     score = "largest relative error of a vMF score in 1,024 dimensions"
     rate = "million scores per second, one CPU thread (others: Bessel functions, two per score)"
     rows = [
-        (f"equal gains on frozen CIFAR-100-LT features, {points}", ours["frozen"], frozen),
-        ("the same with a temperature chosen for each rule", tuned, "not in the paper"),
-        (f"equal gains in training on CIFAR-LT, {points}", ours["training"], training),
+        (
+            f"equal gains on frozen CIFAR-100-LT encoders, {number['frozen']} networks, {points}",
+            *(effect(known["frozen"]), frozen),
+        ),
+        (
+            f"a temperature chosen for each rule, {number['tuned-encoder']} other networks",
+            *(tuned, "not in the paper"),
+        ),
+        (
+            f"the same on Tiny-ImageNet-LT, {number['tuned-photos-encoder']} networks",
+            *(photos, "not in the paper"),
+        ),
+        (
+            f"equal gains in training, six settings, {number['training']} networks, {points}",
+            *(trained, training),
+        ),
         (score, errors["resultant, float64"], others(errors)),
         (rate, rates["resultant, float64, kappa per class"], others(rates)),
     ]

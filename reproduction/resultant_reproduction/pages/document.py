@@ -11,6 +11,7 @@ from resultant_reproduction.cells.cells import load, say
 from resultant_reproduction.cells.charts import intervals, svg
 from resultant_reproduction.cells.statistics import NEEDS_DATA, Estimate, Judgement
 from resultant_reproduction.cells.text import p_text, render
+from resultant_reproduction.frozen.summarize import SPACES
 from resultant_reproduction.pages import beyond
 from resultant_reproduction.pages.claims import HEADINGS, Claim, claims, facts, tally, together
 from resultant_reproduction.pages.compute import ITEMS
@@ -176,14 +177,20 @@ def numbers(judged: Mapping[str, Claim], evidence: Evidence) -> dict[str, Any]:
 
     def interval(own: Estimate | None) -> dict[str, Any]:
         ends = own and {"points": own.mean, "low": own.low, "high": own.high}
-        return {key: end and round(end, 2) for key, end in (ends or {}).items()}
+        rounded = {key: end and round(end, 2) for key, end in (ends or {}).items()}
+        return rounded | ({"networks": own.n} if own else {})
 
     claimed = {"frozen": judged["frozen-cifar100-encoder"], "training": judged["training"]}
     effects = {
         name: interval(own.judgement.ours) | {"printed": f"{own.judgement.printed:+.2f}"}
         for name, own in claimed.items()
     }
-    return effects | {
-        name: interval(tuned.effects(evidence, ("encoder",), dataset)["halves"])
-        for name, dataset in {"tuned": "CIFAR-100", "tuned-photos": tuned.PHOTOS}.items()
+    settings = headline.by_setting(evidence.every).items()
+    effects["training"]["by setting"] = {
+        name: round(own.ours.mean, 2) for name, own in settings if own.ours is not None
     }
+    for name, dataset in {"tuned": "CIFAR-100 ", "tuned-photos": tuned.PHOTOS}.items():
+        for space in SPACES:
+            own = tuned.effects(evidence, (space,), dataset)["halves"]
+            effects[f"{name}-{space}"] = interval(own)
+    return effects
