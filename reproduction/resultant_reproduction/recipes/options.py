@@ -63,9 +63,9 @@ def recipe(name: str) -> Recipe:
         hidden = (*OTHERS_ALONE, "architecture", "size")
         return Recipe(options, HELP[name], f"{here}:train_cifar_runs", hidden)
     hidden = (*CIFAR_ALONE, "fuse", "dataset")
-    return Recipe(
-        ListedOptions(**vars(PRESETS[name])), HELP[name], f"{here}:train_published", hidden
-    )
+    settings = ListedOptions(**vars(PRESETS[name]))
+    published = "resultant_reproduction.recipes.published:open_published"
+    return Recipe(settings, HELP[name], f"{here}:train_published", hidden, published)
 
 
 CIFAR_CONTROLLED, CIFAR_OFFICIAL = recipe("cifar-controlled"), recipe("cifar-official")

@@ -130,7 +130,11 @@ class Evidence:
         settings: Any = {"tau": FROZEN_TEMPERATURE, "estimator": estimator}
         settings["fitting_share"] = FIT_FRACTION.get(store)
         if store != PACKAGED:
-            return load_space(FeatureStore.open(self.stores[store]), space, **settings)
+            features = FeatureStore.open(self.stores[store])
+            # Files of earlier versions call any held-out split test.
+            held_out = features.metadata.get("held_out", "test")
+            test = held_out if f"{held_out}/{space}" in features else "test"
+            return load_space(features, space, test=test, **settings)
         with packaged() as shipped:
             return load_space(shipped, space, **settings)
 

@@ -199,7 +199,28 @@ def frozen_table(name: str, evidence: Evidence) -> Outcome:
                 largest[column] = max(largest[column], abs(ours.mean - other.mean))
     gaps = ", ".join(f"{column} {gap:.2g}" for column, gap in largest.items())
     headline = _equalized_headline(evidence, changes) if changes else ""
-    return Outcome(cells, changes, notes=[say("frozen-kappa", gaps=gaps)], headline=headline)
+    return Outcome(
+        cells,
+        changes,
+        notes=[say("frozen-kappa", gaps=gaps), *like_cosine(cells)],
+        headline=headline,
+    )
+
+
+def like_cosine(cells: Sequence[Cell]) -> list[str]:
+    """Say in what range Pure Angular differs from cosine in accuracy; nothing without both."""
+    known = {(cell.row, cell.column): cell for cell in cells}
+    pairs = [
+        (cell, known[cell.row, "Cosine"])
+        for cell in cells
+        if cell.column == "Pure Angular" and (cell.row, "Cosine") in known
+    ]
+    paper = [a.paper.value.mean - b.paper.value.mean for a, b in pairs if a.paper and b.paper]
+    ours = [a.ours.mean - b.ours.mean for a, b in pairs if a.ours and b.ours]
+    if not ours:
+        return []
+    ranges = {"paper": span(paper, 3, sign="+"), "ours": span(ours, 3, sign="+")}
+    return [say("frozen-range", **ranges, rows=len(ours), of=len(paper))]
 
 
 def _equalized_headline(evidence: Evidence, changes: Sequence[Change]) -> str:

@@ -18,7 +18,6 @@ from resultant.features.selection import WORDS
 from resultant.features.store import write_store
 from resultant.images.evaluation import source_views
 from resultant.images.held_out import without_trained
-from resultant.images.opening import open_images
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import OnImages
 from resultant.training.checkpoints import LoadedNetwork, load_network
@@ -27,7 +26,7 @@ from resultant.training.encoder import EncoderNetwork, Outputs, model_settings
 from resultant.training.evaluation import network_outputs
 from resultant.training.image_sets import resolved, with_long_tail
 from resultant.training.network_files import Location
-from resultant.training.plugins import network_kind
+from resultant.training.plugins import network_kind, open_dataset_images
 from resultant.training.probe import accuracies
 
 FEATURES = ("encoder", "projection")
@@ -47,7 +46,7 @@ def open_network_images(
         images = kind.open_images(loaded.config, loaded.about, data, changes)
     else:
         config = replace(loaded.config, **changes)
-        images = not_trained_on(loaded, open_images(data, **options))
+        images = not_trained_on(loaded, open_dataset_images(config.dataset, data, **options))
         images = with_long_tail(images, config.long_tail, config.subset_seed)
     require_images(loaded, images)
     return images

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Protocol
 
 from resultant.training.config import TrainConfig
@@ -33,6 +34,8 @@ class Recipe:
     help: str
     train: str  # module:function of the options of ``resultant train``
     hidden: tuple[str, ...] = ("dataset",)  # settings that are no options
+    # module:function of a name, data and options, which opens images by their published lists
+    images: str = ""
 
 
 class NetworkKind(Protocol):
@@ -73,6 +76,17 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 def recipes() -> dict[str, Recipe]:
     """Return the recipes of all distributions by name."""
     return {name: entry.load() for name, entry in plugins(RECIPES).items()}
+
+
+def open_dataset_images(name: str, data: Any, **options: Any) -> ImageSplits:
+    """Open images by the published lists of a recipe, or else as `open_images` does."""
+    from resultant.images.opening import open_images
+
+    entry = plugins(RECIPES).get(name)
+    opener = entry.load().images if entry is not None else ""
+    if opener and options.get("train_list") is None:
+        return resolve_name(opener)(name, data, **options)
+    return open_images(data, **options)
 
 
 def network_kind(architecture: object) -> NetworkKind | None:
