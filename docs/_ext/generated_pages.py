@@ -46,6 +46,12 @@ MODULES = {
 # Classes that are made by hand, not only returned.
 ROOTS = ("FrozenSpace", "FeatureStore")
 TRAINING = (
+    "resultant.training.tune.tune",
+    "resultant.training.tune.TuneResult",
+    "resultant.training.config.TuneConfig",
+    "resultant.training.predict.load_model",
+    "resultant.training.predict.predict",
+    "resultant.training.export.export",
     "resultant.images.opening.open_images",
     "resultant.images.indexable.open_indexable",
     "resultant.training.config.TrainConfig",
@@ -61,6 +67,9 @@ COMMANDS = (
     "compare",
     "train",
     "extract",
+    "tune",
+    "predict",
+    "export",
     "probe",
     "import-proco",
     "verify",
