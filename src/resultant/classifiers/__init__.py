@@ -4,8 +4,8 @@
 users), `sums` (rows that are added, forgotten and merged) and `files`. `search` chooses settings on
 the rows of `validation`, in `folds`;
 `calibration` makes probabilities of scores; `em` fits several distributions, as `mixture` and
-`kmeans`, and `refine` moves the classes by the rows that they get wrong. `module`: a classifier as
-a module of torch.
+`kmeans`; `refine` moves the classes by the rows that they get wrong, also of features of `lift`.
+`module`: a classifier as a module of torch.
 """
 
 from resultant.classifiers.calibration import (

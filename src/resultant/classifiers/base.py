@@ -28,6 +28,7 @@ from resultant.classifiers.calibration import calibrated, fit_scale
 from resultant.classifiers.em import Components, fit_components, require_components
 from resultant.classifiers.files import NAMES, SavedEstimator
 from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
+from resultant.classifiers.lift import LIFTS, Lift, require_lift
 from resultant.classifiers.refine import PRECISIONS, Batches, Refined, Refinement, require_precision
 from resultant.classifiers.search import Search
 from resultant.classifiers.sums import RowSums, same_metric, union
@@ -83,6 +84,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     estimator: str = "mle"
     components: Any = 1
     refine: Any = None
+    lift: Any = None
     classes_: np.ndarray  # labels of the classes [C]
     n_features_in_: int
     statistics_: Any = Fitted()  # sums of the classes, in the metric
@@ -93,6 +95,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     components_: Components | None = None  # several components per class, or None
     refine_: float | None = None  # precision of the refinement, or None
     refined_: Refined | None = None  # refined classes, or None
+    lift_: Lift | None = None  # features in place of the rows, or None
     scale_: Any = Fitted(None)  # fitted factor of the scores, or None
     calibration_: dict[str, Any] | None = None  # see `fit_calibration`
     _sums: RowSums | None = None  # of the fitted rows; None for several components
@@ -276,9 +279,10 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         if require_components(self.components) != 1:
             got = f"components={self.components!r}"
             raise AttributeError(f"{method} expects components=1, got {got}; use fit")
-        if self.refine is not None:
-            rule = f"{method} expects refine=None, got refine={self.refine!r}"
-            raise AttributeError(f"{rule}; use fit with all rows")
+        for name in ("refine", "lift"):
+            if (value := getattr(self, name)) is not None:
+                rule = f"{method} expects {name}=None, got {name}={value!r}"
+                raise AttributeError(f"{rule}; use fit with all rows")
         for name, wanted in (("temperature", True), ("shrinkage", self._whitens)):
             if wanted and is_auto(getattr(self, name)):
                 raise AttributeError(f'{method} expects a number as {name}, got "auto"; use fit')
@@ -306,13 +310,20 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     def _fit(self, sample: Sample) -> None:
         """Choose what is left to the data, and fit metric, classes and scale."""
         self._given_scale()
-        self.refined_ = None
-        searched = self._search(sample)
+        self.refined_ = self.lift_ = None
+        lift: Any = require_lift(self.lift)
+        if lift is not None and not is_auto(lift):
+            self.lift_ = Lift.fit(sample, lift)
+            sample = self.lift_.lifted(sample)
+        searched, chosen = self._search(sample)
+        if chosen is not None:
+            self.lift_ = Lift.fit(sample, chosen)
+            sample = self.lift_.lifted(sample)
         self._added, self._sums, self.components_ = False, None, None
         sums = self._plain_sums(sample)
         plain = self._fit_metric(sums)
         number = require_components(self.components)
-        if number == 1 and self.refine_ is None:
+        if number == 1 and self.refine_ is None and self.lift_ is None:
             self._sums = RowSums.of(sample, self.classes_, sums)
         if number != 1:
             some = sample.merged
@@ -357,8 +368,8 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             return sums
         return None
 
-    def _search(self, sample: Sample) -> float | None:
-        """Choose temperature and shrinkage, if they are left to the data; return the scale."""
+    def _search(self, sample: Sample) -> tuple[float | None, float | None]:
+        """Choose what is left to the data; return scale and lift, if they are chosen."""
         shrinkages: Any = (1.0 if self._centers else None,)
         if self._whitens:
             auto = is_auto(self.shrinkage)
@@ -368,8 +379,12 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
         self.shrinkage_, self.refine_ = shrinkages[0], precisions[0]
         if refine is not None:
             self._require_refinable(self.realization, self.beta, self.components)
-        if len(shrinkages) == len(precisions) == 1 and not is_auto(self.temperature):
-            return None
+        elif is_auto(self.lift):
+            raise ValueError('expected refine with lift="auto", got refine=None')
+        lifts = (None, *LIFTS) if is_auto(self.lift) else (None,)
+        single = len(shrinkages) == len(precisions) == len(lifts) == 1
+        if single and not is_auto(self.temperature):
+            return None, None
         rule = Rule(0.1, self.realization, finite_number("beta", self.beta))
         axes: dict[str, Sequence[Any]] = {
             "realization": (rule.realization,),
@@ -378,13 +393,14 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
             "components": (require_components(self.components),),
             "shrinkage": shrinkages,
             "refine": precisions,
+            "lift": lifts,
         }
         if not is_auto(self.temperature):
             axes["temperature"] = (float(self.temperature),)
         chosen = Search(self._validation_of(sample), axes).chosen
         self.temperature_, self.shrinkage_ = chosen.point.temperature, chosen.point.shrinkage
         self.refine_ = chosen.point.refine
-        return chosen.scale
+        return chosen.scale, chosen.point.lift
 
     def _validation_of(self, sample: Sample, folds: int | None = None) -> validation.Validation:
         """Return the validation rows of the folds of a sample, or of the first ones."""
@@ -482,6 +498,7 @@ class DirectionClassifier(ClassifierMixin, SavedEstimator):
     def _units(self, rows: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """Return rows [n, p] as unit vectors in the metric."""
         x = directions(rows)[0].to(dtype or rows.dtype)
+        x = x if self.lift_ is None else self.lift_(x)
         return x if self.metric_ is None else self.metric_.to(dtype=x.dtype).transform(x)
 
     def _all_units(self, rows: Rows) -> Tensor:

@@ -25,6 +25,7 @@ from resultant.classifiers.inputs import (
     labelled,
     warn_of_units,
 )
+from resultant.classifiers.lift import require_lift
 from resultant.classifiers.refine import PRECISIONS, require_precision
 from resultant.classifiers.search import AXES, SCORINGS, Search, mean_and_error
 from resultant.classifiers.validation import SHRINKAGES, LeaveOneOut, Split, Validation
@@ -62,6 +63,8 @@ class VMFClassifierCV(VMFClassifier):
         center: Subtract the mean of the class means in the metric.
         refine: Precisions of refined classes, and None for those of sums; or ``"auto"``: None, 3 to
             0.03 and beyond.
+        lift: Concentrations of random features that are tried with ``refine``, and None; or
+            ``"auto"``: None, and 0.5 and 1 for up to 262,144 numbers of few dimensions.
 
     Attributes:
         best_params_: Chosen parameters of a `VMFClassifier`, with ``best_index_`` and
@@ -106,9 +109,10 @@ class VMFClassifierCV(VMFClassifier):
         components: Sequence[int] | int | str = AUTO,
         center: bool = True,
         refine: Sequence[float | None] | float | str | None = AUTO,
+        lift: Sequence[float | None] | float | str | None = AUTO,
     ) -> None:
         rule: Any = temperature, realization, beta, estimator, prior, device, scale
-        fit: Any = components, whiten, shrinkage, center, refine
+        fit: Any = components, whiten, shrinkage, center, refine, lift
         super().__init__(*rule, *fit)
         self.cv = cv
         self.scoring = scoring
@@ -151,6 +155,7 @@ class VMFClassifierCV(VMFClassifier):
             "components_",
             "refine_",
             "refined_",
+            "lift_",
         )
         vars(fitted).update({name: getattr(best, name) for name in shared})
         fitted.best_estimator_, fitted.scale_ = best, scale
@@ -215,6 +220,11 @@ class VMFClassifierCV(VMFClassifier):
         else:
             values = self.refine if isinstance(self.refine, Sequence) else [self.refine]
             lists["refine"] = [require_precision(value) for value in values]
+        if lists["refine"] == [None]:
+            lists["lift"] = [None]
+        elif not is_auto(self.lift):
+            values = self.lift if isinstance(self.lift, Sequence) else [self.lift]
+            lists["lift"] = [require_lift(value) for value in values]
         return lists
 
     def _validation(self, sample: Sample, groups: Any) -> Validation:

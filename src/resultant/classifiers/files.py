@@ -17,6 +17,7 @@ from resultant._core.text import one_line
 from resultant.classes.metric import Metric
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.em import Components
+from resultant.classifiers.lift import Lift
 from resultant.classifiers.refine import Refined
 from resultant.classifiers.sums import KeptRows, RowSums
 
@@ -32,7 +33,7 @@ NAMES = "feature_names_in_"
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (ClassState, ClassStatistics, Components, KeptRows, Metric, Refined, RowSums)
+    for kind in (ClassState, ClassStatistics, Components, KeptRows, Lift, Metric, Refined, RowSums)
 }
 
 
@@ -75,6 +76,9 @@ class SavedEstimator(BaseEstimator):
         tensors |= {} if components is None else components.tensors()
         if fitted.refined_ is not None:
             tensors["refined"] = fitted.refined_.theta
+        if fitted.lift_ is not None:
+            about["lift"] = fitted.lift_.k
+            tensors |= fitted.lift_.tensors()
         tensors |= self._row_tensors(rows)
         try:
             about = json.loads(json.dumps(about, allow_nan=False, default=np.generic.item))
@@ -140,9 +144,11 @@ class SavedEstimator(BaseEstimator):
             classifier.components_ = Components.of(tensors, statistics.device)
         if "refined" in tensors:
             classifier.refined_ = Refined.of(tensors["refined"])
-        classifier.n_features_in_ = statistics.dim
+        if "lift" in about:
+            classifier.lift_ = Lift.of(about["lift"], tensors)
+        classifier.n_features_in_ = dim = len(tensors.get("lift.centre", statistics.total[0]))
         classifier.classes_ = np.array(about["labels"], dtype=about["dtype"])
-        if "owner" not in tensors and "refined" not in tensors:
+        if not {"owner", "refined", "lift.centre"} & set(tensors):
             plain = {n.partition(".")[2]: a for n, a in tensors.items() if n.startswith("plain.")}
             kept = {n.partition(".")[2]: a for n, a in tensors.items() if n.startswith("kept.")}
             classifier._sums = RowSums(
@@ -152,7 +158,7 @@ class SavedEstimator(BaseEstimator):
             )
         classifier._finish(statistics, torch.float64)
         # A file may hold tensors, labels and curves that do not fit each other.
-        one = torch.ones(1, statistics.dim, device=statistics.device)
+        one = torch.ones(1, dim, device=statistics.device)
         if classifier.predict_proba(one).shape != (1, len(classifier.classes_)):
             raise ValueError(f"{len(classifier.classes_)} labels of {statistics.num_classes} sums")
         if "columns" in about:

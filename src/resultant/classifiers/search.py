@@ -16,6 +16,7 @@ from torch import Tensor
 
 from resultant.classes.rule import EDITED, REALIZATIONS, TEMPERED
 from resultant.classifiers.calibration import fit_scale, log_losses
+from resultant.classifiers.lift import LIFTS
 from resultant.classifiers.refine import PRECISIONS
 from resultant.classifiers.validation import LADDER, SHRINKAGES, Validation
 
@@ -29,6 +30,7 @@ AXES: dict[str, tuple[Any, ...]] = {
     "shrinkage": (None, *SHRINKAGES),
     "components": (1, 4),
     "refine": (None,),
+    "lift": (None,),
 }
 LIMITS = {
     "temperature": (2e-4, 2.0),
@@ -60,6 +62,9 @@ LEAST = 1e-3
 
 # Rows times dimension up to which components are tried unless they are asked for.
 COMPONENT_CELLS = 1 << 18
+# Dimensions and rows up to which lifts are tried unless they are asked for, within the same cells.
+LIFTED_DIM = 128
+LIFTED_ROWS = 1 << 13
 
 # The kind of all points of refined classes, beside the realizations.
 REFINED = "refined"
@@ -77,6 +82,7 @@ class Point(NamedTuple):
     shrinkage: float | None = None
     components: int | str = 1
     refine: float | None = None
+    lift: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +98,8 @@ class Candidate:
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of a `VMFClassifier` at this point."""
-        point = {k: v for k, v in self.point._asdict().items() if k != "refine" or v is not None}
+        point = self.point._asdict()
+        point = {k: v for k, v in point.items() if k not in ("refine", "lift") or v is not None}
         if point["shrinkage"] is None:
             return {**point, "shrinkage": "auto", "whiten": None}
         return {**point, "whiten": "within"}
@@ -154,7 +161,7 @@ def departures(point: Point) -> float:
         steps += 1 + abs(math.log(max(point.shrinkage, LIMITS["shrinkage"][0]) / 0.3, 3)) / 2
     if point.refine is not None:
         # A large precision stays near the directions.
-        steps += 1 + abs(math.log(point.refine / PRECISIONS[0], 3)) / 2
+        steps += 1 + abs(math.log(point.refine / PRECISIONS[0], 3)) / 2 + (point.lift is not None)
     edited = point.realization in EDITED
     return steps + (0 if point.realization == "native" else 1 + edited * abs(point.beta) / STEP)
 
@@ -177,6 +184,8 @@ class Search:
             every["prior"] = (0.0,)
         if len(sample.y) * sample.dim > COMPONENT_CELLS:
             every["components"] = (1,)
+        elif sample.dim <= LIFTED_DIM and len(sample.y) <= LIFTED_ROWS:
+            every["lift"] = (None, *LIFTS)
         self.axes = every | dict(self.axes)
         counts, shrinkages = self.axes["components"], self.axes["shrinkage"]
         inside = tuple(s for s in shrinkages if s is not None)
@@ -280,19 +289,20 @@ class Search:
         return best
 
     def _refined(self, shrinkages: Sequence[float | None], precisions: Sequence[float]) -> None:
-        """Walk along precision, shrinkage and prior while the score improves."""
-        axes = {"refine": precisions, "shrinkage": shrinkages, "prior": self.axes["prior"]}
-        axes = {name: list(values) for name, values in axes.items()}
+        """Walk along precision, shrinkage and prior while the score improves, in each lift."""
+        axes = {"shrinkage": shrinkages, "refine": precisions, "prior": self.axes["prior"]}
         first = {name: values[len(values) // 2] for name, values in axes.items()}
         first |= {name: axes[name][-1] for name in ("shrinkage", "prior")}
         point = Point("angular", self.axes["temperature"][0], 0.0, components=1, **first)
-        best = self._at(point)
-        while best is not None:
-            before = best
-            for name, values in axes.items():
-                best = self._walk(name, values, best)
-            if best is before:
-                return
+        for lift in self.axes["lift"]:
+            own = {name: list(values) for name, values in axes.items()}
+            best = before = self._at(point._replace(lift=lift))
+            while best is not None:
+                for name, values in own.items():
+                    best = self._walk(name, values, best)
+                if best is before:
+                    break
+                before = best
 
     def _walk(self, name: str, values: list[Any], best: Candidate) -> Candidate:
         """Return the best point along an axis from the best one, on both sides until it is worse;
@@ -348,7 +358,8 @@ class Search:
         return self.evaluated[point]
 
     def _evaluate(self, point: Point) -> Candidate | None:
-        folds = self.validation.folds(point.shrinkage, point.components, point.refine)
+        validation = self.validation.lifted(point.lift)
+        folds = validation.folds(point.shrinkage, point.components, point.refine)
         s, y = torch.cat([fold.scores(*point[:4]) for fold in folds]), self.validation.y
         most, predicted = s.max(1)
         if most.isnan().any():

@@ -7,6 +7,7 @@ number of components; all else is arithmetic on these.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +25,7 @@ from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.em import Components, fit_components
 from resultant.classifiers.inputs import Sample, as_numpy
+from resultant.classifiers.lift import Lift
 from resultant.classifiers.refine import RefinableFold
 from resultant.vmf.estimators import ROUNDING, mean_resultant
 
@@ -145,6 +147,7 @@ class Validation:
         self.weights = w / w.sum()
         self._folds: dict[Key, list[ValidationFold]] = {}
         self._refinable: dict[int, RefinableFold] = {}
+        self._lifted: dict[float, Validation] = {}
         self._gains: dict[float | None, float] = {}
         several = len(splits) > 1 and len(self.index) * len(splits) <= len(pool)
         if merge and several and (torch.bincount(pool, minlength=len(sample.y)) == 1).all():
@@ -172,6 +175,18 @@ class Validation:
             every = [self._made(k, *key) for k in range(len(self.train))]
             self._folds |= {name: [made[name] for made in every] for name in every[0]}
         return self._folds[key]
+
+    def lifted(self, k: float | None) -> Validation:
+        """Return the same rows lifted to random features, around the centre of all rows."""
+        if k is None:
+            return self
+        if k not in self._lifted:
+            other = copy.copy(self)
+            other.sample = Lift.fit(self.sample, k).lifted(self.sample)
+            other._folds, other._refinable, other._gains = {}, {}, {}
+            vars(other).pop("_metrics", None)
+            self._lifted[k] = other
+        return self._lifted[k]
 
     def _made(
         self, k: int, shrinkage: float | None, components: int | str, refine: float | None

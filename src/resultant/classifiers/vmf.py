@@ -51,6 +51,10 @@ class VMFClassifier(DirectionClassifier):
             the classes of sums, which `partial_fit` continues; ``"auto"`` chooses ``refine_`` by
             five-fold cross-validation. The refinement begins with ``angular`` and ``beta=0``.
 
+        lift: Concentration k > 0 of the kernel :math:`e^{k x^\top x'}`, whose 800 random features
+            take the place of the rows, for rows of few dimensions; ``"auto"`` is chosen with
+            ``refine``; None leaves the rows.
+
     Attributes:
         temperature_: Chosen temperature for ``"auto"``.
         shrinkage_, refine_: Shrinkage and precision in use.
@@ -58,6 +62,7 @@ class VMFClassifier(DirectionClassifier):
         scale_: Fitted factor of the scores.
         refined_: ``direction`` and ``gain`` of the refined classes, or None; `log_marginal` and
             ``state_`` remain those of the vMF classes.
+        lift_: Random features in use, or None; ``state_`` and ``directions`` are then of these.
         components_: ``state``, ``owner``, ``log_weight`` and ``number`` of several components.
 
     Raises:
@@ -83,9 +88,11 @@ class VMFClassifier(DirectionClassifier):
         shrinkage: float | str = AUTO,
         center: bool | None = None,
         refine: float | str | None = None,
+        lift: float | str | None = None,
     ) -> None:
         super().__init__(temperature, prior, device, scale, whiten, shrinkage, center)
         self.refine = refine
+        self.lift = lift
         self.realization = realization
         self.beta = beta
         self.estimator = estimator

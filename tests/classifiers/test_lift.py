@@ -1,0 +1,87 @@
+"""Random features against their kernel, and classifiers of them."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.preprocessing import normalize
+
+from classifiers.labelled import opposite, sample
+from resultant import VMFClassifier, VMFClassifierCV
+from resultant.classifiers.inputs import Sample
+from resultant.classifiers.lift import FEATURES, Lift
+from resultant.classifiers.validation import Validation
+
+(X, Y), (Q, T) = opposite(), opposite(seed=1)
+unit: Any = normalize
+
+
+def some(dtype: Any = np.float64) -> Sample:
+    weight = torch.ones(len(Y), dtype=torch.float64)
+    return Sample(torch.from_numpy(X.astype(dtype)), torch.from_numpy(Y), weight, 3)
+
+
+@pytest.mark.parametrize("k", [0.5, 4.0])
+def test_products_of_features_are_the_kernel(k: float) -> None:
+    lift = Lift.fit(some(), k)
+    z = unit(X)
+    centre = np.mean([z[c == Y].mean(0) for c in range(3)], axis=0)
+    x = unit(z - centre)
+    kernel = np.exp(k * (x @ x.T - 1))
+    features = lift(torch.from_numpy(z)).numpy()
+    assert features.shape == (len(X), FEATURES)
+    # Orthogonal features have no more than the error of independent ones.
+    assert np.abs(features @ features.T - kernel).std() < 1 / np.sqrt(FEATURES)
+    assert not lift(torch.zeros(1, X.shape[1]).double()).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_classes_that_no_linear_score_divides(dtype: Any, tmp_path: Path) -> None:
+    x, q = X.astype(dtype), Q.astype(dtype)
+    settings: Any = {"refine": 0.1, "whiten": "within", "shrinkage": 0.3}
+    linear = VMFClassifier(**settings).fit(x, Y)
+    lifted = VMFClassifier(**settings, lift=1.0).fit(x, Y)
+    assert linear.score(q, T) < 0.8 and lifted.score(q, T) > 0.97
+    assert lifted.n_features_in_ == X.shape[1] and lifted.statistics_.dim == FEATURES
+    assert np.shape(lifted.directions(q)) == (len(q), FEATURES)
+    lifted.save(tmp_path / "a.safetensors")
+    for again in (
+        VMFClassifier.load(tmp_path / "a.safetensors"),
+        pickle.loads(pickle.dumps(lifted)),
+    ):
+        np.testing.assert_allclose(again.predict_proba(q), lifted.predict_proba(q), rtol=1e-4)
+        assert again.n_features_in_ == X.shape[1]
+    # Without a refinement, they are rows like others.
+    plain = VMFClassifier(whiten="within", shrinkage=0.3, lift=1.0).fit(x, Y)
+    assert plain.score(q, T) > linear.score(q, T)
+
+
+def test_the_search_lifts() -> None:
+    """Validated as a sample of features; chosen where the rows need them."""
+    validation = Validation.of_folds(some(), 3)
+    lifted = Lift.fit(validation.sample, 0.5).lifted(validation.sample)
+    splits = [
+        (train, validation.index[validation.split == k]) for k, train in enumerate(validation.train)
+    ]
+    theirs = Validation(lifted, splits).folds(0.3, 1, 0.3)
+    for ours, fold in zip(validation.lifted(0.5).folds(0.3, 1, 0.3), theirs, strict=True):
+        torch.testing.assert_close(ours.rho, fold.rho)
+    chosen = VMFClassifierCV(cv=3, components=1).fit(X, Y)
+    assert chosen.best_params_["lift"] and chosen.best_params_["refine"]
+    assert chosen.score(Q, T) > 0.97
+    auto = VMFClassifier(whiten="within", refine="auto", lift="auto").fit(X, Y)
+    assert auto.lift_ is not None and auto.score(Q, T) > 0.97
+
+
+def test_what_is_refused() -> None:
+    x, y = sample()
+    for bad in (0, -1.0, "much", np.inf):
+        with pytest.raises(ValueError, match="lift"):
+            VMFClassifier(lift=bad).fit(x, y)
+    with pytest.raises(ValueError, match=r'expected refine with lift="auto", got refine=None'):
+        VMFClassifier(lift="auto").fit(x, y)
+    with pytest.raises(AttributeError, match=r"got lift=1\.0; use fit with all rows"):
+        _ = VMFClassifier(lift=1.0).partial_fit
