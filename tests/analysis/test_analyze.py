@@ -41,12 +41,6 @@ from small_features import COUNTS, small_features, small_set
 fit_module = importlib.import_module("resultant.analysis.fit")
 
 
-@pytest.fixture(autouse=True)
-def one_component_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not search mixtures, which takes most of the time; the fixture `evaluated` does."""
-    monkeypatch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
-
-
 BRIEF = Settings(references="none", theory=False)
 
 
@@ -353,13 +347,12 @@ def test_comparison_of_sets(paired: bool) -> None:
     assert "A has" in found.sentence and same in found.sentence
 
 
-def test_one_component_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a mixture that is used, the sliders show the best rule with one vMF per class."""
+def test_classes_of_sums_are_explained() -> None:
+    """Where refined classes are used, the sliders show the best rule of sums."""
     (study,), _ = run([small_set()], BRIEF)
-    study.candidates[-1].key = "mixture"
     assert study.choice is not None
-    study.choice = study.choice._replace(used="mixture", able=True)
-    assert study.used.key == "mixture" and study.vmf.key != "mixture"
+    study.choice = study.choice._replace(used="refined", able=True)
+    assert study.used.key == "refined" and study.vmf.key != "refined"
 
 
 WORDS = np.array(list("abcdef"))

@@ -19,12 +19,6 @@ KINDS = ("csv", "csv.gz", "parquet", "several", "frame", "numpy")
 N, P = 150, 6
 
 
-@pytest.fixture(autouse=True)
-def one_component_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not search mixtures, which takes most of the time."""
-    monkeypatch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
-
-
 def frame() -> pd.DataFrame:
     """Three classes; some rows repeat an earlier one, and ids have leading zeros."""
     rng = np.random.default_rng(0)

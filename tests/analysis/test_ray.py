@@ -85,7 +85,6 @@ def test_the_command_gives_the_result_of_one_machine(
     # Several tasks per pass; training rows do not fit in the memory of a search.
     monkeypatch.setattr(memory, "DEVICE_BYTES", 4 * DIM * ROWS // 2)
     monkeypatch.setattr(fit, "SEARCH_BYTES", 4 * DIM * ROWS // 2)
-    monkeypatch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
     results = []
     for engine in ("local", "ray"):
         if engine == "ray":

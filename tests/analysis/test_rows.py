@@ -29,12 +29,6 @@ from small_features import COUNTS, small_set
 BRIEF = Settings(references="none", theory=False)
 
 
-@pytest.fixture(autouse=True)
-def one_component_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not search mixtures, which takes most of the time."""
-    monkeypatch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
-
-
 def of_train(data: FeatureSet, **changes: Any) -> FeatureSet:
     return replace(data, train=replace(data.train, **changes))
 

@@ -95,7 +95,7 @@ def test_one_row_for_all_vmf_rules(result: AnalysisResult) -> None:
     """The recommended one or the best; the others are in a chart of their own."""
     one = result.first
     keys = [m.key for m in one.methods if m.family != "baseline"]
-    rules = [k for k in keys if one.method(k).family == "vmf" and k != "mixture"]
+    rules = [k for k in keys if one.method(k).family == "vmf"]
     used = one.recommendation.key
     assert len(rules) > 1 and used in rules
     for recommended in (used, "LogisticRegression"):

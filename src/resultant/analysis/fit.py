@@ -37,10 +37,6 @@ from resultant.classifiers.search import REFINED, Search
 from resultant.classifiers.validation import Validation
 from resultant.classifiers.vmf import VMFClassifier
 
-MIXTURE = "mixture"
-# Methods that need several passes, and have no sliders: their classes are not sums.
-PASSES = (REFINED, MIXTURE)
-
 # Found once: the search for the loaded libraries takes longer than a small fit.
 LIBRARIES = ThreadpoolController()
 # Rows times dimension up to which one thread is faster than several that wait for each other.
@@ -49,7 +45,7 @@ SMALL = 1 << 22
 # Places in the order from simple to complex: a whitened rule has as many numbers as discriminant
 # analysis, and a concentration per class.
 RANKS = {"cosine": 10, "native": 20, "angular": 21, "temperature": 22, "preserve": 23}
-RANKS |= {REFINED: 30, MIXTURE: 60}
+RANKS[REFINED] = 30
 WHITENED = 20
 
 # Bytes of rows that a search and a fit of several components read; beyond, a stratified sample.
@@ -125,7 +121,7 @@ def search(data: FeatureSet, plan: Plan, settings: Settings) -> list[Candidate]:
     axes: dict[str, Any] = {"refine": (None, *PRECISIONS)}
     result = Search(validation, axes if tau is None else axes | {"temperature": [tau]})
     found = {method_of(c.parameters()): c for c in (*result.rules.values(), result.chosen)}
-    keys = [key for key in (*REALIZATIONS, *PASSES) if key in found]
+    keys = [key for key in (*REALIZATIONS, REFINED) if key in found]
     return [vmf_candidate(key, found[key], settings) for key in keys]
 
 
@@ -136,11 +132,8 @@ def sample_of(data: FeatureSet, x: Tensor, y: Tensor, device: torch.device | str
 
 
 def method_of(point: dict[str, Any]) -> str:
-    """Return the method of a point: its realization, "refined" for refined classes, or "mixture"
-    for several components."""
-    if point.get("refine") is not None:
-        return REFINED
-    return MIXTURE if point.get("components", 1) != 1 else str(point["realization"])
+    """Return the method of a point: its realization, or "refined" for refined classes."""
+    return REFINED if point.get("refine") is not None else str(point["realization"])
 
 
 def vmf_candidate(key: str, found: Any, settings: Settings) -> Candidate:
@@ -148,11 +141,8 @@ def vmf_candidate(key: str, found: Any, settings: Settings) -> Candidate:
     point = {**found.parameters(), "scale": found.scale, "estimator": settings.estimator}
     parameters = {name: value for name, value in point.items() if value is not None}
     whitened = bool(parameters.get("whiten"))
-    if key == MIXTURE:
-        name, rank = f"mixture of {parameters['components']} vMF per class", RANKS[key]
-    else:
-        name = f"vMF {key}{', whitened' if whitened else ''}"
-        rank = RANKS[key] + whitened * WHITENED
+    name = f"vMF {key}{', lifted' if point.get('lift') else ''}{', whitened' if whitened else ''}"
+    rank = RANKS[key] + whitened * WHITENED
     written = {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in parameters.items()}
     words = ", ".join(f"{k}={v!r}" for k, v in written.items())
     code = f"from resultant import VMFClassifier\n\nmodel = VMFClassifier({words}).fit(X, y)"
@@ -265,7 +255,7 @@ def _fit_vmf(model: Any, data: FeatureSet, rows: Tensor) -> int:
         # The page has a caution about columns of different units.
         warnings.filterwarnings("ignore", "column .* varies", UserWarning)
         model.fit(data.train.read(some), data.train.y[some].numpy())
-    if len(some) == len(rows) or method_of(model.get_params()) in PASSES:
+    if len(some) == len(rows) or model.refined_ is not None:
         return len(some)
     sums = ClassStatistics(data.num_classes, data.dim)
     metric, size = model.metric_, (data.num_classes, data.dim)

@@ -54,9 +54,8 @@ class Reliability(Result):
 class Method(Result):
     """One classifier, validated and then evaluated on the test rows."""
 
-    # Unique name as in the API: a realization of `VMFClassifier`, "refined", "mixture" (several
-    # components per class), a class of scikit-learn such as "LogisticRegression(balanced)", or
-    # "majority".
+    # Unique name as in the API: a realization of `VMFClassifier`, "refined", a class of
+    # scikit-learn such as "LogisticRegression(balanced)", or "majority".
     key: str
     name: str  # name for people, such as "angular (Pure Angular)" or "logistic regression"
     family: str  # "vmf", "scikit-learn" or "baseline"

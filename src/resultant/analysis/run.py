@@ -16,7 +16,7 @@ from resultant.analysis.candidate import Candidate
 from resultant.analysis.choose import Choice, choose, recommend
 from resultant.analysis.evaluate import confusion, evaluate
 from resultant.analysis.explain import Findings, cautions, duplicates, look, suspicious_rows
-from resultant.analysis.fit import PASSES, Progress, few_threads, fit, unit_rows
+from resultant.analysis.fit import Progress, few_threads, fit, unit_rows
 from resultant.analysis.pictures import explorer, feature_map, fit_directions
 from resultant.analysis.references import left_out
 from resultant.analysis.result import FeatureData, FeatureResult
@@ -24,6 +24,7 @@ from resultant.analysis.space import FrozenSpace, named_groups
 from resultant.analysis.split import FeatureSet, Plan, Settings, plan
 from resultant.analysis.theory import ask_theory
 from resultant.classes.groups import shot_groups
+from resultant.classifiers.search import REFINED
 
 # Features that `resultant extract` takes from the layer that the loss is computed on.
 PROJECTION = "projection"
@@ -57,8 +58,8 @@ class Study:
 
     @property
     def vmf(self) -> Candidate:
-        """The used method if it has one vMF per class, else the best such method."""
-        able = [c for c in self.candidates if c.family == "vmf" and c.key not in PASSES]
+        """The used method if its classes are sums of rows, else the best such method."""
+        able = [c for c in self.candidates if c.family == "vmf" and c.key != REFINED]
         if self.used in able or not able:
             return self.used
         return max(able, key=lambda c: float(c.hits(self.plan.labels) @ self.plan.weights))

@@ -59,17 +59,18 @@ class VMFClassifierCV(VMFClassifier):
         scale: ``"auto"`` fits the scale of the scores to the rows left out; 1.0 leaves the scores.
         whiten: Metrics, None and ``"within"``.
         shrinkage: Shrinkages of the metric ``within``, or ``"auto"`` for 0.1 to 0.5 and beyond.
-        components: Numbers per class, or ``"auto"``: 1, and 4 and more for up to 262,144 numbers.
+        components: Numbers per class, or ``"auto"``: 1, and 4 and more.
         center: Subtract the mean of the class means in the metric.
         refine: Precisions of refined classes, and None for those of sums; or ``"auto"``: None, 3 to
             0.03 and beyond.
         lift: Concentrations of random features that are tried with ``refine``, and None; or
-            ``"auto"``: None, and 0.5 and 1 for up to 262,144 numbers of few dimensions.
+            ``"auto"``: None, and 0.5 and 1 for up to 4,096 rows of up to 128 dimensions.
 
     Attributes:
         best_params_: Chosen parameters of a `VMFClassifier`, with ``best_index_`` and
-            ``best_score_``: the simplest point that ties with that of the best score (accuracy
-            within half a point and log-loss within 0.01, or both within one standard error).
+            ``best_score_``: of the points that tie with that of the best score (accuracy within
+            half a point and log-loss within 0.01, or both within one standard error) the best one
+            of refined classes, else the simplest.
         best_estimator_: The `VMFClassifier` with these parameters, fitted to all rows.
         scale_: Factor of the scores, fitted on the rows left out at the chosen parameters.
         cv_results_: ``params``, ``param_*``, ``scale``, ``mean_test_*``, ``std_test_*``,
@@ -106,7 +107,7 @@ class VMFClassifierCV(VMFClassifier):
         scale: float | str = AUTO,
         whiten: Sequence[str | None] | str | None = (None, WITHIN),
         shrinkage: Sequence[float] | float | str = AUTO,
-        components: Sequence[int] | int | str = AUTO,
+        components: Sequence[int] | int | str = 1,
         center: bool = True,
         refine: Sequence[float | None] | float | str | None = AUTO,
         lift: Sequence[float | None] | float | str | None = AUTO,
@@ -211,8 +212,8 @@ class VMFClassifierCV(VMFClassifier):
             lists["components"] = [
                 integer("components", count, 1) for count in np.atleast_1d(self.components).tolist()
             ]
-        elif isinstance(self.cv, str):
-            lists["components"] = [1]
+        else:
+            lists["components"] = [1] if isinstance(self.cv, str) else [1, 4]
         if is_auto(self.refine):
             # Without ``angular`` there is nothing to refine, and no left-out row has classes.
             possible = "angular" in lists["realization"] and not isinstance(self.cv, str)

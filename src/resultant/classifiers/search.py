@@ -28,7 +28,7 @@ AXES: dict[str, tuple[Any, ...]] = {
     "beta": (0.0, 0.5, 1.5),
     "prior": (0.0, 0.5, 1.0),
     "shrinkage": (None, *SHRINKAGES),
-    "components": (1, 4),
+    "components": (1,),
     "refine": (None,),
     "lift": (None,),
 }
@@ -60,11 +60,9 @@ LOSS_MARGIN = 0.01
 # For separable classes the loss falls for ever, by less and less, as the temperature does.
 LEAST = 1e-3
 
-# Rows times dimension up to which components are tried unless they are asked for.
-COMPONENT_CELLS = 1 << 18
-# Dimensions and rows up to which lifts are tried unless they are asked for, within the same cells.
+# Dimensions and rows up to which lifts are tried unless they are asked for.
 LIFTED_DIM = 128
-LIFTED_ROWS = 1 << 13
+LIFTED_ROWS = 1 << 12
 
 # The kind of all points of refined classes, beside the realizations.
 REFINED = "refined"
@@ -119,12 +117,9 @@ def mean_and_error(difference: Tensor, w: Tensor) -> tuple[float, float]:
 def simplest(
     candidates: Iterable[Candidate], best: Candidate, weights: Tensor, loss_weights: Tensor
 ) -> Candidate:
-    """Return the simplest of the candidates that tie with the best, by `departures`; refined ones
-    and others do not replace each other."""
+    """Return the simplest of the candidates that tie with the best, by `departures`."""
 
     def ties(candidate: Candidate) -> bool:
-        if (candidate.point.refine is None) != (best.point.refine is None):
-            return False
         fewer, error = mean_and_error(best.hits - candidate.hits, weights)
         worse, of_loss = mean_and_error(candidate.losses - best.losses, loss_weights)
         margin = LOSS_MARGIN * max(1.0, best.loss)
@@ -182,9 +177,7 @@ class Search:
         if self.validation.balanced:
             # Queries of all classes alike have no prior to be found.
             every["prior"] = (0.0,)
-        if len(sample.y) * sample.dim > COMPONENT_CELLS:
-            every["components"] = (1,)
-        elif sample.dim <= LIFTED_DIM and len(sample.y) <= LIFTED_ROWS:
+        if sample.dim <= LIFTED_DIM and len(sample.y) <= LIFTED_ROWS:
             every["lift"] = (None, *LIFTS)
         self.axes = every | dict(self.axes)
         counts, shrinkages = self.axes["components"], self.axes["shrinkage"]
@@ -233,7 +226,7 @@ class Search:
 
     @cached_property
     def chosen(self) -> Candidate:
-        """The simplest candidate that ties with the best."""
+        """The best refined candidate if it ties with the best, else the simplest that does."""
         return self._simplest(self.candidates)
 
     @property
@@ -250,8 +243,14 @@ class Search:
         return candidate.loss if self.scoring == "neg_log_loss" else -candidate.accuracy
 
     def _simplest(self, candidates: list[Candidate]) -> Candidate:
-        best = min(candidates, key=self._badness)
-        return simplest(candidates, best, self.validation.weights, self.weights)
+        best, weights = min(candidates, key=self._badness), self.validation.weights
+        # No refined point is simpler to have than another.
+        refined = (c for c in candidates if c.point.refine is not None)
+        first = min(refined, key=self._badness, default=None)
+        if first is not None and simplest([first], best, weights, self.weights) is first:
+            return first
+        plain = [c for c in candidates if c.point.refine is None]
+        return simplest(plain, best, weights, self.weights)
 
     def _family(
         self,
