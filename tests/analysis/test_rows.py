@@ -63,7 +63,7 @@ def test_scores_are_those_of_a_cold_cross_validation(references: str) -> None:
     other[np.arange(len(y)), y] = -1
     np.testing.assert_allclose(train.own, own, atol=1e-5)
     np.testing.assert_allclose(train.p, np.sort(p)[:, : -TOP - 1 : -1], atol=1e-5)
-    np.testing.assert_allclose(train.quality, own / (own + other.max(1)), atol=1e-4)
+    np.testing.assert_allclose(train.quality, own / (own + np.sqrt(other.max(1))), atol=1e-4)
     for k, (_, apart) in enumerate(data.folds):
         assert (train.fold[apart] == k).all()
     assert (test.fold == -1).all()

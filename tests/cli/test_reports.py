@@ -34,7 +34,7 @@ def test_report(capsys: Shown) -> None:
     shown = capsys.readouterr()
     headings = [line.split()[0] for line in shown.out.splitlines()]
     assert headings[0] == "read" and headings[-1] == "page" and "use" in headings
-    assert set(headings) <= {"read", "check", "use", "why", "warning", "note", "page"}
+    assert set(headings) <= {"read", "check", "use", "why", "warning", "note", "next", "page"}
     for step in ("read and check the rows", "projection: search vMF settings", "write the report"):
         assert f" s  {step}\n" in shown.err
     assert sorted(os.listdir()) == ["out", "z.safetensors"]

@@ -1,9 +1,11 @@
 """The quality of all labels, by the most likely classes of each row in a fit that did not see it.
 
-A label is compared with the strongest other class: its quality is p(label) / (p(label) + p(other)),
-the sigmoid of the log odds, which order the rows better than p(label) alone (`benchmarks` measures
-both). A row is flagged if another class is likely enough for a row of that class, by a threshold
-per class (confident learning), and clearly more likely than the label.
+A label is compared with the strongest other class: its quality is p(label) / (p(label) +
+p(other)^(1/2)), the sigmoid of log odds in which the other class counts half. Labels that people
+get wrong are found best by p(label) alone, and flipped ones by the odds; this is near the better
+one of both (`benchmarks` measures it). A row is flagged if another class is likely enough for a row
+of that class, by a threshold per class (confident learning), and clearly more likely than the
+label.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ TOP = 5
 # of their label, and clearly more likely with these odds against the label.
 SHARE, ODDS = 0.8, 2.0
 
+# Part of the log probability of the strongest other class in the odds of a label.
+OTHER = 0.5
+
 # Training rows of each class that are never flagged, the best ones: no class is flagged away.
 KEPT = 2
 
@@ -41,7 +46,7 @@ class Scored:
     top: Tensor  # classes [N, k], the most likely first
     p: Tensor  # their probabilities [N, k]
     own: Tensor  # probability [N] of the label
-    odds: Tensor  # log odds [N] of the label against the strongest other class; NaN if not known
+    odds: Tensor  # log odds [N] of the label, the strongest other class at `OTHER`; NaN if unknown
     suggested: Tensor  # class [N] that is suggested for a flagged row, else -1
 
     @staticmethod
@@ -81,7 +86,7 @@ def most_likely(
     own = s.gather(1, y[:, None])[:, 0]
     other = torch.where(top[:, 0] == y, best[:, 1], best[:, 0])
     # Between the logarithms of zero there are no odds.
-    odds = (own - other).clamp(-1e4, 1e4)
+    odds = (own - OTHER * other).clamp(-1e4, 1e4)
     return top, best.exp().float(), own.exp().float(), odds.float()
 
 

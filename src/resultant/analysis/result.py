@@ -136,6 +136,15 @@ class RowTable(Result):
 
 
 @dataclass(frozen=True, eq=False)
+class CurvePoint(Result):
+    """A point of a learning curve: a vMF method fitted to a part of the training rows."""
+
+    rows: int  # training rows of the part
+    test: Estimate  # metric on the test rows
+    rest: Difference  # metric of a fit to all training rows minus that
+
+
+@dataclass(frozen=True, eq=False)
 class FeatureMap(Result):
     """A two-dimensional map of test rows [n] with their classes."""
 
@@ -177,7 +186,10 @@ class FeatureResult(Result):
     methods: tuple[Method, ...]  # all methods, the best validation score first
     recommendation: Recommendation
     confusion: Confusion
-    rows: dict[str, RowTable]  # tables of rows to look at: "label", "duplicate", "outlier"
+    # Tables of rows to look at: "label", "duplicate", "near" and "outlier".
+    rows: dict[str, RowTable]
+    steps: tuple[str, ...] = ()  # sentences about what to do next
+    curve: tuple[CurvePoint, ...] = ()  # learning curve of the vMF method of the sliders
     map: FeatureMap | None = None
     explorer: Explorer | None = None  # numbers of the sliders
     theory: Theory | None = None  # about the vMF classes of the method of the sliders

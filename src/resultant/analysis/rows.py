@@ -36,12 +36,12 @@ def rows(
         A data frame of pandas, one line per row, in the order of the rows in their files. ``file``
         and ``row`` lead back to the row, with its id, text and path. ``split`` and ``fold`` say
         where it was left out. ``label``, ``predicted`` and ``probability``, up to
-        ``probability_5``, are the most likely classes. ``label_quality`` is between 0 and 1 (below
-        half another class is more likely), ``is_label_issue`` flags likely label errors, for which
-        ``suggested_label`` is another class. ``outlier_p`` is the share of rows of its class that
-        are as far from it, ``is_outlier`` flags rows that are very far. ``duplicate_group`` numbers
-        groups of nearly equal rows. ``class_share`` is the share of the training rows of its class
-        that is lost if the row is dropped.
+        ``probability_5``, are the most likely classes. ``label_quality`` is between 0 and 1, small
+        if the label is unlikely and another class likely; ``is_label_issue`` flags likely label
+        errors, for which ``suggested_label`` is another class. ``outlier_p`` is the share of rows
+        of its class that are as far from it, ``is_outlier`` flags rows that are very far.
+        ``duplicate_group`` numbers groups of nearly equal rows. ``class_share`` is the share of
+        the training rows of its class that is lost if the row is dropped.
 
     Raises:
         ValueError: Rows or labels do not fit.

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from resultant.analysis import metrics
+from resultant.analysis.advice import learning_curve, next_steps
 from resultant.analysis.candidate import Candidate
 from resultant.analysis.choose import Choice, choose, recommend
 from resultant.analysis.evaluate import confusion, evaluate
@@ -188,6 +189,10 @@ def explain(study: Study, progress: Progress) -> None:
     with few_threads(len(data.train) * data.dim):
         progress("look for suspicious rows")
         found = {**suspicious_rows(data, study.findings), **result.rows}
+        progress("learning curve")
+        curve = learning_curve(data, rows, vmf)
+        used = result.method(study.used.key)
+        steps = tuple(next_steps(result.data, used, result.confusion, found, curve, vmf.name))
         progress("map and sliders")
         directions = fit_directions(data, study.settings.estimator)
         drawn = feature_map(data, rows, directions, study.used.tested.predicted)
@@ -195,8 +200,8 @@ def explain(study: Study, progress: Progress) -> None:
         progress("theory")
         theory = ask_theory(space_of(study, vmf))
     seconds = {**result.seconds, "explain": time.perf_counter() - started}
-    more: dict[str, Any] = {"map": drawn, "explorer": sliders, "theory": theory}
-    study.result = replace(result, rows=found, seconds=seconds, **more)
+    more: dict[str, Any] = {"steps": steps, "curve": curve, "map": drawn, "explorer": sliders}
+    study.result = replace(result, rows=found, seconds=seconds, theory=theory, **more)
 
 
 def space_of(study: Study, vmf: Candidate) -> FrozenSpace:

@@ -137,7 +137,7 @@ def finish(
     result = AnalysisResult(title, features, chosen, comparisons, **made)
     result = write_report(options.out, result, studies, figures=options.figures)
     page = printable(options.out / PAGE)
-    print_lines(screen, [("page", page)])
+    print_lines(screen, [*(("next", step) for step in result.first.steps), ("page", page)])
     if options.json is None:
         return
     files = {kind: printable(options.out / name) for kind, name in result.files.items()}
@@ -201,6 +201,7 @@ def summary_dict(result: AnalysisResult) -> dict[str, Any]:
             "features": feature["data"]["name"],
             "classes": len(feature["data"]["class_names"]),
             "recommendation": feature["recommendation"],
+            "next_steps": feature["steps"],
             "methods": [{name: method[name] for name in kept} for method in feature["methods"]],
             "warnings": [warning["text"] for warning in feature["data"]["warnings"]],
             "rows": {kind: table["total"] for kind, table in feature["rows"].items()},

@@ -123,10 +123,12 @@ def numbers(values: Any) -> Any:
 def draw(chart: Chart) -> Figure:
     """Return a chart as a figure, laid out once for all its files."""
     # Not pyplot, which would keep the figure and choose a display.
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     rows = len(chart.y.names)
-    with style.style():
+    # A name of a class is no formula.
+    with style.style(), rc_context({"text.parse_math": False}):
         figure = Figure(figsize=(4.4, 4.4 if chart.square else max(2.9, 0.22 * rows + 1)))
         ax = figure.subplots()
         for mark in chart.marks:

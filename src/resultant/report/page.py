@@ -129,6 +129,7 @@ def _tab(result: AnalysisResult, i: int, points: int) -> Tab:
     charts = {
         "methods": sections.method_charts(f),
         "rules": sections.rule_charts(f),
+        "curve": sections.curve_charts(f),
         "classes": sections.class_charts(f),
         "map": sections.map_charts(f, points),
         "theory": theory_charts(f),

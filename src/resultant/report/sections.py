@@ -9,6 +9,7 @@ import numpy as np
 from resultant._core.text import counted
 from resultant.analysis.metrics import SIGNIFICANCE, wilson
 from resultant.analysis.result import FeatureResult, Method
+from resultant.classes.rule import REALIZATIONS
 from resultant.report import style
 from resultant.report.charts import Axis, Chart, Mark, by_group, level
 from resultant.report.table import Column, Table, number, percent, points, seconds, settings, share
@@ -88,8 +89,8 @@ def rule_charts(result: FeatureResult) -> list[Chart]:
 
 
 def is_rule(method: Method) -> bool:
-    """Return True for a vMF classifier with one distribution per class."""
-    return method.family == "vmf" and method.settings.get("components", 1) == 1
+    """Return True for a vMF classifier with one distribution per class, of its mean."""
+    return method.key in REALIZATIONS
 
 
 def drawn(result: FeatureResult) -> list[Method]:
@@ -198,6 +199,32 @@ def methods_table(result: FeatureResult) -> Table:
         columns,
         keys.index(recommended) if recommended in keys else None,
     )
+
+
+def curve_charts(result: FeatureResult) -> list[Chart]:
+    """Return the learning curve, if there is one."""
+    if len(result.curve) < 2 or result.explorer is None:
+        return []
+    low, value, high = (
+        100 * np.array([getattr(p.test, end) for p in result.curve])
+        for end in ("low", "value", "high")
+    )
+    rows = [p.rows for p in result.curve]
+    curves = [("high", high, "dotted"), ("value", value, "solid"), ("low", low, "dotted")]
+    return [
+        Chart(
+            "curve",
+            "Learning curve",
+            f"{result.explorer.method}, fitted with its settings to parts of the training rows; "
+            "dotted: 95 % intervals.",
+            Axis("training rows", log=True),
+            Axis(f"{result.data.metric} (%)"),
+            tuple(
+                Mark("line", rows, y, colour=style.BLUE, dash=dash, marks=name == "value")
+                for name, y, dash in curves
+            ),
+        )
+    ]
 
 
 def class_charts(result: FeatureResult) -> list[Chart]:

@@ -1,0 +1,93 @@
+"""What to do next, in sentences of the numbers: labels to check, classes that need rows, and what
+more rows would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from resultant._core.text import class_name, counted, listed, signed
+from resultant.analysis import metrics
+from resultant.analysis.candidate import Candidate, predict
+from resultant.analysis.fit import fitted_model
+from resultant.analysis.metrics import Difference, stratified
+from resultant.analysis.result import Confusion, CurvePoint, FeatureData, Method, RowTable
+from resultant.analysis.split import FeatureSet, Plan, row_weights
+
+# Shares of the training rows of a learning curve.
+SHARES = (0.125, 0.25, 0.5, 1.0)
+
+# Classes that are named at most, and how far below the mean accuracy of all they are.
+WORST, BELOW = 3, 0.1
+
+# Share of a class that is taken for one other class, and test rows, from which a pair is named.
+CONFUSED, ROWS = 0.1, 3
+
+
+def learning_curve(data: FeatureSet, plan: Plan, vmf: Candidate) -> tuple[CurvePoint, ...]:
+    """Evaluate a vMF method, with its settings, after fits to parts of the training rows."""
+    labels = data.test.y[plan.test]
+    weights, models, sizes = row_weights(labels, plan.metric), [], []
+    for share in SHARES:
+        rows = data.fitted[stratified(data.train.y[data.fitted], share * len(data.fitted))]
+        if len(rows) == len(data.fitted) and share < 1:
+            continue
+        models.append(fitted_model(vmf, data, rows, {})[0])
+        sizes.append(len(rows))
+    tested = predict(models, data.test, plan.test, data.num_classes)
+    hits = [one.predicted == labels for one in tested]
+    return tuple(
+        CurvePoint(n, metrics.share(h, weights), metrics.paired_gain(h, hits[-1], weights))
+        for n, h in zip(sizes, hits, strict=True)
+    )
+
+
+def next_steps(
+    data: FeatureData,
+    used: Method,
+    confusion: Confusion,
+    tables: dict[str, RowTable],
+    curve: Sequence[CurvePoint],
+    fitted: str,
+) -> Iterator[str]:
+    """Yield sentences about what to do next; ``fitted`` is the method of the learning curve."""
+    if (errors := tables.get("label")) is not None and errors.total:
+        rows = counted(errors.total, "label that is", "labels that are")
+        most, number = np.unique(errors.label, return_counts=True)
+        first = f"Check {rows} likely wrong; begin with {errors.places.name(0)}"
+        if len(errors.label) == errors.total and number.max() > max(2, errors.total / 4):
+            own = class_name(data.class_names[most[number.argmax()]])
+            first += f"; {number.max():,} of them have the label {own}"
+        yield f"{first}. Correct or remove them, and analyze again."
+    accuracy, count = used.class_accuracy, data.train_count
+    mean = float(np.nanmean(accuracy))
+    order = np.argsort(accuracy, kind="stable")
+    low = [c for c in order if accuracy[c] < mean - BELOW][:WORST]
+    if few := [c for c in low if count[c] < np.median(count)]:
+        words = [
+            f"{class_name(data.class_names[c])} ({counted(int(count[c]), 'row', 'rows')}, "
+            f"{100 * accuracy[c]:.0f} %)"
+            for c in few
+        ]
+        yield f"Collect rows of {listed(words)}: few rows, and the least accurate classes."
+    pairs = zip(confusion.pairs, confusion.count, confusion.share, strict=True)
+    for (true, other), number, share in pairs:
+        if share >= CONFUSED and number >= ROWS:
+            names = (class_name(data.class_names[c]) for c in (true, other))
+            text = "Compare the definitions of {} and {}: ".format(*names)
+            yield f"{text}{100 * share:.0f} % of the first are taken for the second."
+            break
+    if len(curve) > 1:
+        share = curve[-2].rows / curve[-1].rows
+        yield f"{fitted} {about_rows(data, curve[-2].rest, share)}"
+
+
+def about_rows(data: FeatureData, gain: Difference, share: float) -> str:
+    """Return what more rows may bring, by the gain of all rows over a part of them."""
+    ends = f"[{signed(100 * gain.low)}, {signed(100 * gain.high)}] of {data.metric}"
+    text = f"gains {signed(100 * gain.gain)} points {ends} by all training rows instead of "
+    text += f"{100 * share:.0f} % of them"
+    if gain.verdict == "better":
+        return f"{text}: more rows of this kind are likely to help."
+    return f"{text}: more rows of this kind are not known to help."
