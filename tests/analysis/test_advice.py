@@ -17,13 +17,11 @@ from small_features import small_set
 @pytest.fixture(scope="module")
 def study() -> Study:
     """Six classes of 60 to 6 rows, some labels of the first one wrong, with all explanations."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("resultant.classifiers.search.COMPONENT_CELLS", 0)
-        data = small_set(noise=0.9)
-        y = data.train.y.clone()
-        y[:12] = 1
-        data = replace(data, train=replace(data.train, y=y))
-        (one,), _ = run([data], Settings(references="none"))
+    data = small_set(noise=0.9)
+    y = data.train.y.clone()
+    y[:12] = 1
+    data = replace(data, train=replace(data.train, y=y))
+    (one,), _ = run([data], Settings(references="none"))
     return one
 
 
