@@ -17,6 +17,7 @@ NEEDED = {
     "pyro": ["pyro"],
     "skorch": ["skorch"],
     "streaming": [],
+    "none_of_these": [],
     "out_of_distribution": [],
 }
 # As in conftest: a torchvision whose compiled operators do not load beside torch.

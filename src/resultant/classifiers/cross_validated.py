@@ -15,6 +15,7 @@ from resultant._core.validation import finite_number, integer
 from resultant.classes.metric import require_shrinkage
 from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.base import WITHIN
+from resultant.classifiers.conformal import Conformal
 from resultant.classifiers.files import NAMES
 from resultant.classifiers.inputs import (
     AUTO,
@@ -183,6 +184,9 @@ class VMFClassifierCV(VMFClassifier):
     def load(cls, path: Any, *, device: Any = None) -> Any:
         """Read the `VMFClassifier` that `save` wrote; arguments of `VMFClassifier.load`."""
         return VMFClassifier.load(path, device=device)
+
+    def _conformal(self) -> Conformal:
+        return self.best_estimator_._conformal()
 
     def _rule(self) -> tuple[str, Any, float, float]:
         return self.best_estimator_._rule()

@@ -16,6 +16,7 @@ from resultant._core.tensor_files import load, save
 from resultant._core.text import one_line
 from resultant.classes.metric import Metric
 from resultant.classes.statistics import ClassState, ClassStatistics
+from resultant.classifiers.conformal import Conformal
 from resultant.classifiers.em import Components
 from resultant.classifiers.lift import Lift
 from resultant.classifiers.refine import Refined
@@ -31,9 +32,14 @@ CHOSEN = ("temperature_", "shrinkage_", "refine_", "scale_", "calibration_")
 # The names of columns, as scikit-learn calls them.
 NAMES = "feature_names_in_"
 
+RANKED, CONFORMAL = ("scores", "number"), ("scale", "none", "held_out", "rule")
+
 KINDS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (ClassState, ClassStatistics, Components, KeptRows, Lift, Metric, Refined, RowSums)
+    for kind in (
+        *(ClassState, ClassStatistics, Components, Conformal),
+        *(KeptRows, Lift, Metric, Refined, RowSums),
+    )
 }
 
 
@@ -80,6 +86,9 @@ class SavedEstimator(BaseEstimator):
             about["lift"] = fitted.lift_.k
             tensors |= fitted.lift_.tensors()
         tensors |= self._row_tensors(rows)
+        if (known := fitted._known_scores()) is not None:
+            about["conformal"] = {name: getattr(known, name) for name in CONFORMAL}
+            tensors |= {f"conformal.{name}": getattr(known, name) for name in RANKED}
         try:
             about = json.loads(json.dumps(about, allow_nan=False, default=np.generic.item))
         except (TypeError, ValueError) as error:
@@ -156,6 +165,9 @@ class SavedEstimator(BaseEstimator):
                 ClassStatistics.of(**plain) if plain else statistics,
                 KeptRows(**kept) if kept else KeptRows.none(*statistics.total.shape),
             )
+        if "conformal" in about:
+            ranked = {name: tensors[f"conformal.{name}"] for name in RANKED}
+            classifier.conformal_ = Conformal(**ranked, **about["conformal"])
         classifier._finish(statistics, torch.float64)
         # A file may hold tensors, labels and curves that do not fit each other.
         one = torch.ones(1, dim, device=statistics.device)

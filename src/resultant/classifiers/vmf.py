@@ -11,8 +11,9 @@ from resultant.classes.metric import Metric
 from resultant.classes.scores import ClassScores
 from resultant.classifiers.base import DirectionClassifier
 from resultant.classifiers.calibration import fit_calibration, fit_scale
+from resultant.classifiers.conformal import Conformal
 from resultant.classifiers.em import Mixture
-from resultant.classifiers.inputs import AUTO, Array, labelled, returned, row_chunks
+from resultant.classifiers.inputs import AUTO, Array, Sample, labelled, returned, row_chunks
 from resultant.classifiers.validation import ValidationFold
 from resultant.score.limits import require_comparable
 
@@ -99,7 +100,8 @@ class VMFClassifier(DirectionClassifier):
         self.components = components
 
     def calibrate(self, X: Any, y: Any, sample_weight: Any = None, method: str = "scale") -> Self:
-        """Calibrate `predict_proba` on rows that were not fitted, such as a validation split.
+        """Calibrate `predict_proba`, `p_values` and `predict_set` on rows that were not fitted,
+        such as a validation split.
 
         Args:
             X, y: Rows [N, p], and labels [N] among those of the fit.
@@ -123,19 +125,34 @@ class VMFClassifier(DirectionClassifier):
         if method not in METHODS:
             raise ValueError(f"expected method to be one of {METHODS}, got {method!r}")
         sample, _ = labelled(self, X, y, sample_weight, classes=self.classes_, reset=False)
+        conformal = self._held_out(X, sample)
         if method != "scale":
             fitted = fit_calibration(
                 self._scores(X).to(sample.y.device), sample.y, sample.w, method
             )
             self.calibration_ = {**fitted, "rule": self._written_rule()}
+            self.conformal_ = conformal
             return self
         scores = self._scores(X).to(sample.y.device) / self._scale()
         known = (sample.w > 0) & scores.gather(1, sample.y[:, None])[:, 0].isfinite()
         if not known.any():
             raise ValueError("expected a row of a class that was fitted, got none")
         self.scale_ = fit_scale(scores[known], sample.y[known], sample.w[known])
-        self.calibration_ = None
+        self.calibration_, self.conformal_ = None, conformal
         return self
+
+    def _held_out(self, X: Any, sample: Sample) -> Conformal:
+        """Rank the scores of rows that were not fitted; nothing in the scores comes from them."""
+        scores = self._scores(X).to(sample.y.device) / self._scale()
+        try:
+            none, scale = (known := self._conformal()).none, known.scale
+        except ValueError:
+            # Without kept rows there is no score of none of these.
+            none, scale = None, self._scale()
+        y, rule = sample.y, self._written_rule()[:-1]
+        used = (sample.w > 0) & scores.gather(1, y[:, None])[:, 0].isfinite()
+        settings = {"scale": scale, "none": none, "held_out": True, "rule": rule}
+        return Conformal.of(scores[used], y[used], len(self.classes_), **settings)
 
     @torch.no_grad()
     def log_marginal(self, X: Any) -> Array:

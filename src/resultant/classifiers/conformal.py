@@ -1,0 +1,169 @@
+"""Conformal p-values: how well a row fits a class, by the rows of the class.
+
+The score of a row for a class is its log-probability, with one more outcome, "none of these", whose
+score a `SHARE` of training rows exceeds in the own class: a row that is like no class has a low
+score for all. The p-value is the rank of this score among those of known rows of the class, which
+did not take part in the fit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from torch import Tensor
+
+from resultant._core.validation import finite_number
+from resultant.classes.metric import Metric
+from resultant.classifiers.inputs import Array, Sample, returned, row_chunks
+
+# Share of the training rows whose score in their own class exceeds that of none of these.
+SHARE = 0.9
+# Rows of a class beyond which a p-value is fine enough.
+ENOUGH = 999
+
+
+@dataclass(eq=False)
+class Conformal:
+    """Scores of known rows in their own class, to rank those of new rows."""
+
+    scores: Tensor  # scores [n], sorted within each class
+    number: Tensor  # number of rows [C]
+    scale: float  # factor of the classifier's scores
+    none: float | None  # score of none of these, or None for no such outcome
+    held_out: bool  # rows of `calibrate`; else training rows, each scored without itself
+    rule: Any  # parameters that the scores depend on
+
+    @staticmethod
+    def of(scores: Tensor, y: Tensor, num_classes: int, **settings: Any) -> Conformal:
+        """Rank scores [n, C] of the classifier for rows of classes y [n]."""
+        number = torch.bincount(y, minlength=num_classes)
+        empty = Conformal(scores.new_empty(0).double(), number, **settings)
+        own = empty.of_classes(scores).gather(1, y[:, None])[:, 0]
+        order = own.argsort(stable=True)
+        empty.scores = own[order[y[order].argsort(stable=True)]]
+        return empty
+
+    def of_classes(self, scores: Tensor) -> Tensor:
+        """Return the scores [n, C] of all classes, from those of the classifier; -inf for classes
+        without training rows."""
+        s = scores.double() * self.scale
+        total = s.logsumexp(1, keepdim=True)
+        if self.none is not None:
+            total = torch.logaddexp(total, torch.full_like(total, self.none))
+        return torch.where(s.isneginf(), s, s - total)
+
+    def p_values(self, scores: Tensor) -> Tensor:
+        """Return the p-values [n, C] of the scores of the classifier; zero for classes without
+        training rows."""
+        s, C = self.of_classes(scores), len(self.number)
+        most = max(1, int(self.number.max()))
+        ranked = s.new_full((C, most), torch.inf)
+        owner = torch.arange(C, device=s.device).repeat_interleave(self.number)
+        first = self.number.cumsum(0) - self.number
+        place = torch.arange(len(self.scores), device=s.device) - first[owner]
+        ranked[owner, place] = self.scores
+        least = torch.searchsorted(ranked, s.T.contiguous(), right=True).T
+        return torch.where(s.isneginf(), 0.0, (1 + least) / (1 + self.number))
+
+    def pooled(self, scores: Tensor, weight: Tensor) -> Tensor:
+        """Return p-values [n, C] among the rows of all classes, with the ``weight`` [C] of each."""
+        s = self.of_classes(scores)
+        w = (weight / self.number.clamp_min(1)).repeat_interleave(self.number)
+        order = self.scores.argsort()
+        below = torch.cat([w.new_zeros(1), w[order].cumsum(0)])
+        rank = torch.searchsorted(self.scores[order], s.contiguous(), right=True)
+        one = w.mean() if len(w) else 1.0
+        return torch.where(s.isneginf(), 0.0, (one + below[rank]) / (one + w.sum()))
+
+
+class SetClassifier(BaseEstimator):
+    """Classifier of sets of classes with a promise."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    conformal_: Conformal | None = None  # scores of known rows, from the first use on
+
+    def p_values(self, X: Any) -> Array:
+        r"""Return conformal p-values [N, C]: the share of known rows of a class that fit the class
+        no better than the row, :math:`(1+\#\{i:s_i\le s\})/(n_c+1)`; zero for a label without
+        rows. `predict_set` says what they promise."""
+        known = self._conformal()
+        return returned(known.p_values(self._scores(X) / self._scale()), X)
+
+    def predict_set(self, X: Any, error: float = 0.1, per_class: bool = True) -> Array:
+        """Return sets of classes [N, C] bool, which miss the class of a row in at most a share
+        ``error`` of rows; an empty set means none of these.
+
+        The promise. After `calibrate`, with rows that were not fitted: if the rows of a class are
+        exchangeable with those that calibrated it, the probability that the set of a new row misses
+        this class is at most ``error``, for each class, whatever the classifier (split conformal; a
+        mean over draws of rows). Without it, the known rows are the kept training rows of each
+        class, at most 999, each scored by the classes without it, as jackknife: the share is about
+        ``error`` where one row moves its class little, which is measured in the docs, and has no
+        bound in general. Nothing is promised for rows of other classes than the fitted ones.
+
+        A class of n known rows is in every set if ``error`` < 1 / (n + 1): its promise is empty.
+
+        Args:
+            X: Rows [N, p].
+            error: Share of the rows whose set misses their class, between 0 and 1.
+            per_class: Promise the share for each class; False promises it for the rows of all
+                classes together, so that sets are smaller and those of rare or difficult classes
+                may miss their class more often.
+
+        Example:
+            >>> X = [[1.0, 0.1], [1.0, -0.2], [1.0, 0.2], [0.1, 1.0], [0.2, 1.0], [-0.2, 1.0]]
+            >>> model = VMFClassifier().fit(X, [0, 0, 0, 1, 1, 1])
+            >>> model.predict_set([[1.0, 0.0], [-1.0, -1.0]], error=0.3).tolist()
+            [[True, False], [False, False]]
+        """
+        error = finite_number("error", error)
+        if not 0 < error < 1:
+            raise ValueError(f"expected error between 0 and 1, got {error:g}")
+        if per_class:
+            p = self.p_values(X)
+            return p > error
+        known = self._conformal()
+        weight = self.statistics_.weight
+        weight = known.number.to(weight) if known.held_out else weight
+        return returned(known.pooled(self._scores(X) / self._scale(), weight) > error, X)
+
+    def _known_scores(self) -> Conformal | None:
+        """Return the ranked scores, if there are any."""
+        kept = self._sums is not None and len(self._sums.kept.y)
+        return self._conformal() if kept or self.conformal_ is not None else None
+
+    def _conformal(self) -> Conformal:
+        """Return the ranked scores of `calibrate`, or of the kept rows, each without itself."""
+        rule, known = self._written_rule()[:-1], self.conformal_
+        if known is not None and known.rule == rule:
+            return known
+        if known is not None and known.held_out:
+            text = "other parameters have other scores: p-values are those of the kept rows"
+            warnings.warn(f"{text}; call calibrate again", UserWarning, stacklevel=4)
+        sums = self._sums
+        if sums is None or not len(sums.kept.y):
+            rule = "expected a classifier with kept rows for p-values, or one after calibrate(X, y)"
+            raise ValueError(f"{rule}, got neither; calibrate with rows that were not fitted")
+        followed = self.metric_ is not None and not isinstance(self.whiten, Metric)
+        plain, scores = sums.statistics if followed else None, []
+        kept = sums.kept.trim(ENOUGH)
+        every = Sample(kept.rows, kept.y, kept.weight, len(sums.classes))
+        height = next(row_chunks(kept.rows, len(sums.classes))).stop
+        for at in torch.arange(len(kept.y), device=kept.y.device).split(height):
+            scores.append(self._fold_scores(self._left_out(every.at(at), plain)))
+        s = torch.cat(scores).repeat_interleave(kept.count, 0)
+        y = kept.y.repeat_interleave(kept.count)
+        own = s.gather(1, y[:, None])[:, 0] * self._scale()
+        own = own[own.isfinite()]
+        none = float(np.quantile(own.double().cpu().numpy(), 1 - SHARE)) if len(own) else None
+        settings = {"scale": self._scale(), "none": none, "held_out": False, "rule": rule}
+        self.conformal_ = Conformal.of(s, y, len(sums.classes), **settings)
+        return self.conformal_

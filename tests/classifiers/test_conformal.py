@@ -1,0 +1,194 @@
+"""Sets of classes: p-values against a count by refits, promises, files."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import logsumexp
+from sklearn import base
+from sklearn.datasets import load_digits
+
+from classifiers.labelled import sample
+from resultant import CosinePrototypeClassifier, VMFClassifier, VMFClassifierCV
+from resultant.classifiers import sums
+
+clone: Any = base.clone
+X, Y = sample(60)
+Q, T = sample(30, seed=1)
+MODELS: list[Any] = [
+    VMFClassifier(scale=4.0),
+    VMFClassifier(scale=4.0, prior=1.0, realization="native", estimator="corrected"),
+    VMFClassifier(scale=4.0, whiten="within", shrinkage=0.3),
+    CosinePrototypeClassifier(scale=4.0),
+]
+
+
+def counted(model: Any, X: Any, Y: Any, Q: Any) -> np.ndarray:
+    """P-values [N, C] by a refit without each row; log-probabilities with one more outcome."""
+
+    def scores(fitted: Any, rows: Any) -> np.ndarray:
+        s = np.asarray(fitted._scores(rows))
+        every = np.full((len(rows), 4), -np.inf)
+        every[:, fitted.classes_] = s
+        return every
+
+    left_out = [
+        scores(clone(model).fit(np.delete(X, i, 0), np.delete(Y, i)), X[i : i + 1])[0]
+        for i in range(len(Y))
+    ]
+    new, old = scores(clone(model).fit(X, Y), Q), np.array(left_out)
+    own = old[np.arange(len(Y)), Y]
+    none = np.quantile(own[np.isfinite(own)], 0.1)
+    own = own - np.logaddexp(logsumexp(old, 1), none)
+    new = new - np.logaddexp(logsumexp(new, 1), none)[:, None]
+    return np.stack(
+        [
+            (1 + (rank <= new[:, c, None] + 1e-9).sum(1)) / (len(rank) + 1)
+            for c, rank in enumerate(own[c == Y] for c in range(4))
+        ],
+        1,
+    )
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_p_values_count_refits(model: Any) -> None:
+    """Exact without a metric; with one, each row leaves it by an update of first order."""
+    rows = np.concatenate([X[Y != 3], X[Y == 3][:1]])  # a class of one row
+    labels = np.concatenate([Y[Y != 3], [3]])
+    p = clone(model).fit(rows, labels).p_values(Q)
+    expected = counted(model, rows, labels, Q)
+    if model.whiten is None:
+        np.testing.assert_allclose(p, expected, rtol=1e-6)
+    assert np.abs(p - expected).max() < 0.1
+    # A class of one row can never be excluded at an error below one half.
+    assert (p[:, 3] >= 0.5).all()
+    sets = clone(model).fit(rows, labels).predict_set(Q, error=0.3)
+    assert sets.dtype == bool and (sets == (p > 0.3)).all()
+
+
+def test_the_least_error_at_which_a_class_is_excluded() -> None:
+    """Of nine rows: a tenth, and no less."""
+    x = np.random.default_rng(0).normal(size=(18, 5)) * 0.1 + np.repeat(np.eye(5)[:2], 9, 0)
+    fitted = VMFClassifier().fit(x, np.repeat([0, 1], 9))
+    assert (
+        fitted.predict_set(-x, error=0.0999).all() and not fitted.predict_set(-x, error=0.1).any()
+    )
+
+
+def test_copies_count_and_streams_are_fits() -> None:
+    whole = VMFClassifier().fit(np.concatenate([X, X[:9]]), np.concatenate([Y, Y[:9]]))
+    stream = VMFClassifier().partial_fit(X, Y)
+    before = stream.p_values(Q)
+    stream.partial_fit(X[:9], Y[:9])
+    np.testing.assert_allclose(stream.p_values(Q), whole.p_values(Q), rtol=1e-6)
+    assert whole.conformal_.number.tolist() == np.bincount(np.r_[Y, Y[:9]]).tolist()
+    np.testing.assert_allclose(stream.forget(X[:9], Y[:9]).p_values(Q), before, rtol=1e-6)
+
+
+def draws(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of three overlapping classes, and of a fourth of few."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(4, number, p=[0.4, 0.3, 0.25, 0.05])
+    return np.eye(8)[y] + 0.6 * rng.normal(size=(number, 8)), y
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+@pytest.mark.parametrize("model", [VMFClassifier(), VMFClassifier(whiten="within", shrinkage=0.2)])
+def test_the_promise_holds_per_class(model: Any, calibrated: bool) -> None:
+    """Means over draws of all rows, within four standard errors of at most the error; p-values of
+    the held-out rows are uniform on ranks, so that misses are not far fewer either."""
+    missed = np.zeros((60, 4))
+    size = np.zeros((60, 4))
+    for seed in range(60):
+        x, y = draws(300, seed)
+        fitted = clone(model).fit(x, y)
+        if calibrated:
+            fitted.calibrate(*draws(200, 10_000 + seed))
+        x, y = draws(400, 20_000 + seed)
+        own = np.asarray(fitted.predict_set(x, error=0.2))[np.arange(400), y]
+        missed[seed] = [1 - own[y == c].mean() for c in range(4)]
+        size[seed] = np.asarray(fitted.conformal_.number)
+    error = missed.std(0) / np.sqrt(60)
+    assert (missed.mean(0) < 0.2 + 4 * error).all(), missed.mean(0)
+    assert (missed.mean(0)[:3] > 0.2 - 4 * error[:3] - 2 / size.mean(0)[:3]).all()
+
+
+def test_a_new_class_has_empty_sets_more_often() -> None:
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    (X, X_test), (y, y_test) = (np.split(a[order], [900]) for a in (X, y))
+    fitted = VMFClassifier(whiten="within", shrinkage=0.3).fit(X[y < 8], y[y < 8])
+    empty, known = ~fitted.predict_set(X_test, error=0.05).any(1), y_test < 8
+    assert empty[known].mean() < 0.05 and empty[~known].mean() > 0.4
+
+
+def test_pooled_sets_are_smaller_and_promise_the_mean() -> None:
+    x, y = draws(600, 0)
+    fitted = VMFClassifier().fit(x, y)
+    x, y = draws(4000, 1)
+    pooled = fitted.predict_set(x, error=0.1, per_class=False)
+    assert abs(1 - pooled[np.arange(4000), y].mean() - 0.1) < 0.03
+    assert pooled.sum() < fitted.predict_set(x, error=0.1).sum()
+    # Calibration rows count alike.
+    fitted.calibrate(*draws(2000, 2))
+    pooled = fitted.predict_set(x, error=0.1, per_class=False)
+    assert abs(1 - pooled[np.arange(4000), y].mean() - 0.1) < 0.03
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_files_and_searches_keep_the_p_values(calibrated: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    chosen = VMFClassifierCV(components=1, cv=3).fit(X, Y)
+    for made in (VMFClassifier().fit(X, Y), chosen, VMFClassifier().partial_fit(X, Y)):
+        if calibrated:
+            made.calibrate(Q, T)
+        made.save(path)
+        again = VMFClassifier.load(path)
+        np.testing.assert_array_equal(again.p_values(X), made.p_values(X))
+        sets = made.predict_set(torch.from_numpy(X), 0.2)
+        assert isinstance(sets, torch.Tensor) and sets.dtype == torch.bool
+        np.testing.assert_array_equal(sets.numpy(), made.predict_set(X, 0.2))
+
+
+def test_several_components_need_rows_that_were_not_fitted(tmp_path: Path) -> None:
+    fitted = VMFClassifier(components=2).fit(X, Y)
+    with pytest.raises(ValueError, match=r"kept rows for p-values, or one after calibrate\(X, y\)"):
+        fitted.predict_set(Q)
+    fitted.save(tmp_path / "a.safetensors")
+    assert fitted.calibrate(Q, T).conformal_.none is None
+    fitted.save(tmp_path / "b.safetensors")
+    again = VMFClassifier.load(tmp_path / "b.safetensors")
+    np.testing.assert_array_equal(again.predict_set(X), fitted.predict_set(X))
+
+
+def test_p_values_do_not_outlive_their_scores() -> None:
+    fitted = VMFClassifier().fit(X, Y).calibrate(Q, T)
+    with pytest.warns(UserWarning, match="p-values are those of the kept rows; call calibrate"):
+        changed = fitted.set_params(temperature=0.5).p_values(X)
+    fitted.set_params(temperature=0.1).calibrate(Q, T)
+    with pytest.warns(UserWarning, match="added rows have other scores: p-values"):
+        fitted.partial_fit(X[:3], Y[:3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = fitted.forget(X[:3], Y[:3]).set_params(temperature=0.5).p_values(X)
+    settings = VMFClassifier(temperature=0.5, scale=fitted.scale_).fit(X, Y)
+    np.testing.assert_allclose(again, settings.p_values(X))
+    assert changed.shape == again.shape and not fitted.conformal_.held_out
+
+
+@pytest.mark.parametrize("error", [0, 1, -0.1, float("nan")])
+def test_errors_outside_of_the_promise_are_refused(error: Any) -> None:
+    with pytest.raises(ValueError, match="expected error"):
+        VMFClassifier().fit(X, Y).predict_set(Q, error)
+
+
+def test_many_rows_are_ranked_among_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each class 999 rows at most; a class of fewer kept rows has as many p-values."""
+    x, y = draws(6000, 0)
+    number = VMFClassifier().fit(x, y)._conformal().number
+    assert number.max() == 999 and number[3] == (y == 3).sum()
+    monkeypatch.setattr(sums, "KEPT_NUMBERS", 20 * 4 * 8)
+    assert VMFClassifier().fit(x, y)._conformal().number.tolist() == [20] * 4
