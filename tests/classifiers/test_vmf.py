@@ -100,7 +100,9 @@ def test_prototypes_against_cosines() -> None:
         *BOTH,
         VMFClassifier("auto", whiten="within"),
         VMFClassifier(components="auto"),
-        VMFClassifierCV(("native", "angular"), temperature=0.1, components=(1, 2), cv=3),
+        VMFClassifierCV(
+            ("native", "angular"), temperature=0.1, components=(1, 2), cv=3, refine=None
+        ),
     ],
 )
 def test_weights_are_repetitions(estimator: Any) -> None:
