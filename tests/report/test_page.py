@@ -18,7 +18,7 @@ from matplotlib.colors import to_hex, to_rgb
 from browser import Browser
 from resultant import ClassState, Rule, realize
 from resultant.analysis.result import AnalysisResult, Recommendation
-from resultant.report import page, sections, style
+from resultant.report import page, sections, style, summary
 from resultant.report.charts import Axis, Chart, Mark, draw, level, numbers
 from resultant.report.page import write_page
 from resultant.report.table import SHOWN, Column, Table
@@ -408,3 +408,29 @@ def test_links_and_print_open_folds(
     browser.js("dispatchEvent(new Event('afterprint'))")
     assert browser.js("document.querySelectorAll('details:not([open])').length") > 0
     assert base64.b64decode(browser.send("Page.printToPDF")["data"]).startswith(b"%PDF")
+
+
+def test_a_summary_to_paste(result: AnalysisResult, tmp_path: Path) -> None:
+    """Markdown in which no name of a class is a link or a tag, and a picture."""
+    summary.write_summary(result, tmp_path)
+    text = (tmp_path / "summary.md").read_text()
+    one = result.first
+    for sentence in (*one.recommendation.sentences, *one.steps):
+        assert summary.escaped(sentence) in text
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + len(one.methods)
+    for line, method in zip(table[2:], one.methods, strict=True):
+        bold = f"**{method.name}**" if method.key == one.recommendation.key else method.name
+        assert line.startswith(f"| {bold} | {100 * method.validation.value:.1f}")
+    assert summary.escaped("[a](b) <i>\n# x | `y`") == r"\[a\](b) \<i\> \# x \| \`y\`"
+    assert (tmp_path / "methods.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_javascript(several: AnalysisResult) -> None:
+    """The chart of the methods of the chosen set, once, and no empty boxes."""
+    text = html(several)
+    hidden, drawn = re.findall(r"<noscript>(.*?)</noscript>", text, re.DOTALL)
+    assert "svg.chart" in hidden and "display: none" in hidden
+    assert drawn.count("<svg") == 1 and "script" not in drawn.lower().replace("javascript", "")
+    for name in sections.method_charts(several.first)[0].y.names:
+        assert name.replace("▸ ", "") in drawn

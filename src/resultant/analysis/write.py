@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,14 @@ model.predict(X)"""
 
 
 def write_files(
-    folder: Path, result: AnalysisResult, studies: Sequence[Study], shown: Path | None = None
+    folder: Path,
+    result: AnalysisResult,
+    studies: Sequence[Study],
+    shown: Path | None = None,
+    others: Mapping[str, str] = MappingProxyType({}),
 ) -> AnalysisResult:
-    """Write the files beside the page, whose folder is ``shown`` in code."""
+    """Write the files beside the page, whose folder is ``shown`` in code, and which has ``others``
+    that are written later, by their content."""
     first, method = studies[result.chosen], result.first.recommended
     files = {"results": RESULTS, "rows": write_rows(folder, result)}
     files["all rows"] = write_parquet(folder / ALL_ROWS, row_columns(first))
@@ -57,7 +63,7 @@ def write_files(
         features = list(result.features)
         features[result.chosen] = replace(result.first, recommendation=chosen)
         result = replace(result, features=tuple(features))
-    result = replace(result, files=files)
+    result = replace(result, files={**files, **others})
     text = json.dumps(result.to_dict(), allow_nan=False) + "\n"
     (folder / RESULTS).write_text(text, encoding="utf-8")
     return result

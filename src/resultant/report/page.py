@@ -22,7 +22,7 @@ from resultant._core.files import make_folder, replacing, require_writable_folde
 from resultant.analysis.result import AnalysisResult, FeatureResult
 from resultant.analysis.run import Study
 from resultant.analysis.write import ALL_ROWS, CLASSIFIER, PREDICTIONS, RESULTS, ROWS, write_files
-from resultant.report import sections, style
+from resultant.report import sections, style, summary
 from resultant.report.charts import Chart, draw, numbers
 from resultant.report.table import SHOWN, Table
 from resultant.report.theory import setting, theory_charts
@@ -34,7 +34,8 @@ COSINES = 600_000
 
 # All files and folders of a report.
 PAGE = "index.html"
-PARTS = (PAGE, RESULTS, ROWS, ALL_ROWS, PREDICTIONS, CLASSIFIER, "tables", "figures")
+PARTS = (PAGE, RESULTS, ROWS, ALL_ROWS, PREDICTIONS, CLASSIFIER)
+PARTS += (*summary.FILES.values(), "tables", "figures")
 
 STYLES = ("shared/chart.css", "templates/page.css")
 SCRIPTS = ("shared/vmf.js", "shared/chart.js", "templates/explorer.js", "templates/page.js")
@@ -55,7 +56,8 @@ def write_report(
     """Write the page and its files, each complete or absent; return the result with their names."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        result = write_files(folder, result, studies, out)
+        result = write_files(folder, result, studies, out, summary.FILES)
+        summary.write_summary(result, folder)
         write_page(result, folder, figures=figures)
         files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
         for old in PARTS:
@@ -108,11 +110,11 @@ def write_page(result: AnalysisResult, folder: Path, *, figures: bool = False) -
 
 def render(result: AnalysisResult, figures: bool = False) -> tuple[list[Tab], str]:
     """Return the parts of the page and its HTML, with as many points as `LARGEST` bytes allow."""
-    part = 1.0 / len(result.features)
+    part, static = 1.0 / len(result.features), summary.static_chart(result.first)
     while True:
         points = max(1, int(part * MAP_POINTS))
         tabs = [_tab(result, i, points) for i in range(len(result.features))]
-        html = _html(result, tabs, int(part * COSINES), figures)
+        html = _html(result, tabs, int(part * COSINES), figures, static)
         if len(html.encode()) <= LARGEST or part <= 1e-3:
             return tabs, html
         part /= 2
@@ -147,7 +149,7 @@ def file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()[:80] or "features"
 
 
-def _html(result: AnalysisResult, tabs: list[Tab], cosines: int, figures: bool) -> str:
+def _html(result: AnalysisResult, tabs: list[Tab], cosines: int, figures: bool, static: str) -> str:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -177,6 +179,7 @@ def _html(result: AnalysisResult, tabs: list[Tab], cosines: int, figures: bool) 
         tabs=tabs,
         chosen=tabs[result.chosen],
         figures=figures,
+        static=Markup(static),
         css=Markup(css),
         script=Markup(script),
         shown=SHOWN,
