@@ -153,15 +153,23 @@ def test_files_and_searches_keep_the_p_values(calibrated: bool, tmp_path: Path) 
         np.testing.assert_array_equal(sets.numpy(), made.predict_set(X, 0.2))
 
 
-def test_several_components_need_rows_that_were_not_fitted(tmp_path: Path) -> None:
-    fitted = VMFClassifier(components=2).fit(X, Y)
-    with pytest.raises(ValueError, match=r"kept rows for p-values, or one after calibrate\(X, y\)"):
-        fitted.predict_set(Q)
+@pytest.mark.parametrize("options", [{"components": 2}, {"refine": 0.3}, {"refine": "auto"}])
+def test_classes_without_sums_rank_validation_rows(options: Any, tmp_path: Path) -> None:
+    x, y = draws(900, 0)
+    fitted = VMFClassifier(**options).fit(x, y)
+    assert (fitted._conformal().number[:3] > 30).all()
+    new, t = draws(4000, 1)
+    own = fitted.predict_set(new, 0.2)[np.arange(4000), t]
+    assert [1 - own[t == c].mean() for c in range(3)] == pytest.approx([0.2] * 3, abs=0.1)
     fitted.save(tmp_path / "a.safetensors")
-    assert fitted.calibrate(Q, T).conformal_.none is None
-    fitted.save(tmp_path / "b.safetensors")
-    again = VMFClassifier.load(tmp_path / "b.safetensors")
-    np.testing.assert_array_equal(again.predict_set(X), fitted.predict_set(X))
+    again = VMFClassifier.load(tmp_path / "a.safetensors")
+    np.testing.assert_array_equal(again.predict_set(new), fitted.predict_set(new))
+    # A file of other parameters has no rows to rank.
+    again.set_params(prior=0.5).save(tmp_path / "b.safetensors")
+    with pytest.raises(ValueError, match=r"kept rows for p-values, or one after calibrate\(X, y\)"):
+        VMFClassifier.load(tmp_path / "b.safetensors").predict_set(new)
+    given = VMFClassifier(**options, scale=2.0).fit(x, y)
+    assert given.calibrate(*draws(500, 2)).conformal_.held_out
 
 
 def test_p_values_do_not_outlive_their_scores() -> None:

@@ -39,6 +39,9 @@ SCALE_ROWS = 1024
 
 WITHIN = "within"
 
+# Scores [n, C] of rows by classes without them, and their classes [n].
+Known = tuple[Tensor, Tensor]
+
 
 class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, SavedEstimator):
     """Classifier by the scores of classes that are fitted in one pass over the rows, or several."""
@@ -126,7 +129,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
         if lift is not None and not is_auto(lift):
             self.lift_ = Lift.fit(sample, lift)
             sample = self.lift_.lifted(sample)
-        searched, chosen = self._search(sample)
+        searched, chosen, known = self._search(sample)
         if chosen is not None:
             self.lift_ = Lift.fit(sample, chosen)
             sample = self.lift_.lifted(sample)
@@ -152,7 +155,11 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
             self.refined_ = Refined.of(theta)
         self.scale_ = self.calibration_ = self.conformal_ = None
         if is_auto(self.scale):
-            self.scale_ = searched or self._left_out_scale(sample, plain)
+            if searched is None:
+                searched, known = self._left_out_scale(sample, plain)
+            self.scale_ = searched
+        if self._sums is None and known is not None:
+            self._rank(*known)
 
     def _fit_metric(self, sums: ClassStatistics) -> ClassStatistics | None:
         """Fit the metric to sums; return them if there is a metric that follows them."""
@@ -165,8 +172,9 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
             return sums
         return None
 
-    def _search(self, sample: Sample) -> tuple[float | None, float | None]:
-        """Choose what is left to the data; return scale and lift, if they are chosen."""
+    def _search(self, sample: Sample) -> tuple[float | None, float | None, Known | None]:
+        """Choose what is left to the data; return scale and lift, if they are chosen, and the
+        validation rows."""
         shrinkages: Any = (1.0 if self._centers else None,)
         if self._whitens:
             auto = is_auto(self.shrinkage)
@@ -181,7 +189,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
         lifts = (None, *LIFTS) if is_auto(self.lift) else (None,)
         single = len(shrinkages) == len(precisions) == len(lifts) == 1
         if single and not is_auto(self.temperature):
-            return None, None
+            return None, None, None
         rule = Rule(0.1, self.realization, finite_number("beta", self.beta))
         axes: dict[str, Sequence[Any]] = {
             "realization": (rule.realization,),
@@ -194,10 +202,12 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
         }
         if not is_auto(self.temperature):
             axes["temperature"] = (float(self.temperature),)
-        chosen = Search(self._validation_of(sample), axes).chosen
+        search = Search(self._validation_of(sample), axes)
+        chosen = search.chosen
         self.temperature_, self.shrinkage_ = chosen.point.temperature, chosen.point.shrinkage
         self.refine_ = chosen.point.refine
-        return chosen.scale, chosen.point.lift
+        known = search.scores(chosen.point), search.validation.y
+        return chosen.scale, chosen.point.lift, known
 
     def _validation_of(self, sample: Sample, folds: int | None = None) -> validation.Validation:
         """Return the validation rows of the folds of a sample, or of the first ones."""
@@ -212,17 +222,20 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
         self.class_prior_ = (statistics.weight / statistics.weight.sum()).cpu().numpy()
         self._class_scores(dtype)
 
-    def _left_out_scale(self, sample: Sample | None, plain: ClassStatistics | None) -> float:
+    def _left_out_scale(
+        self, sample: Sample | None, plain: ClassStatistics | None
+    ) -> tuple[float, Known | None]:
         """Fit the scale to some of the fitted rows, each against classes without it: to the kept
-        rows, or for a fit that has no sums to validation rows of the ``sample``."""
+        rows, or for a fit that has no sums to validation rows of the ``sample``; return it and
+        these rows."""
         if getattr(self.temperature, "ndim", 0):
-            return 1.0
+            return 1.0, None
         if self._sums is None:
             # These have no sums: a fifth of the rows is scored by a fit to the others.
             assert sample is not None
             part = self._validation_of(sample, 1)
             if not len(part.train[0]):
-                return 1.0
+                return 1.0, None
             shrinkage = None if self.metric_ is None else self.metric_.shrinkage
             (fold,) = part.folds(shrinkage, require_components(self.components), self.refine_)
             w = part.weights * float(part.sample.w[part.index].sum())
@@ -233,14 +246,14 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
             fold = self._left_out(some, plain)
         known = ~fold.absent & (w > 0)
         if not known.any():
-            return 1.0
+            return 1.0, None
         scores, y, w = self._fold_scores(fold)[known], fold.y[known], w[known]
         number = float(w.sum())
         if self.refined_ is not None:
             # The fit knows the shares of the classes; queries have those that ``prior`` says.
             share = w.new_zeros(len(self.classes_)).index_add_(0, y, w) / number
             w = w * share[y] ** (finite_number("prior", self.prior) - 1)
-        return fit_scale(scores, y, w, number=number)
+        return fit_scale(scores, y, w, number=number), (scores, y)
 
     def _left_out(self, some: Sample, plain: ClassStatistics | None) -> validation.ValidationFold:
         """Score some of the fitted rows, each against the classes without it."""

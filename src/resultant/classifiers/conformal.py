@@ -105,9 +105,10 @@ class SetClassifier(BaseEstimator):
         exchangeable with those that calibrated it, the probability that the set of a new row misses
         this class is at most ``error``, for each class, whatever the classifier (split conformal; a
         mean over draws of rows). Without it, the known rows are the kept training rows of each
-        class, at most 999, each scored by the classes without it, as jackknife: the share is about
-        ``error`` where one row moves its class little, which is measured in the docs, and has no
-        bound in general. Nothing is promised for rows of other classes than the fitted ones.
+        class, at most 999, each scored by the classes without it, as jackknife, or the validation
+        rows of the folds where classes are no sums (``components``, ``refine``): the share is about
+        ``error`` where such rows move the classes little, which is measured in the docs, and has
+        no bound in general. Nothing is promised for rows of other classes than the fitted ones.
 
         A class of n known rows is in every set if ``error`` < 1 / (n + 1): its promise is empty.
 
@@ -137,8 +138,10 @@ class SetClassifier(BaseEstimator):
 
     def _known_scores(self) -> Conformal | None:
         """Return the ranked scores, if there are any."""
-        kept = self._sums is not None and len(self._sums.kept.y)
-        return self._conformal() if kept or self.conformal_ is not None else None
+        try:
+            return self._conformal()
+        except ValueError:
+            return None
 
     def _conformal(self) -> Conformal:
         """Return the ranked scores of `calibrate`, or of the kept rows, each without itself."""
@@ -160,10 +163,14 @@ class SetClassifier(BaseEstimator):
         for at in torch.arange(len(kept.y), device=kept.y.device).split(height):
             scores.append(self._fold_scores(self._left_out(every.at(at), plain)))
         s = torch.cat(scores).repeat_interleave(kept.count, 0)
-        y = kept.y.repeat_interleave(kept.count)
+        return self._rank(s, kept.y.repeat_interleave(kept.count))
+
+    def _rank(self, s: Tensor, y: Tensor) -> Conformal:
+        """Rank the scores [n, C] of rows of classes y [n] by classes without them."""
         own = s.gather(1, y[:, None])[:, 0] * self._scale()
         own = own[own.isfinite()]
         none = float(np.quantile(own.double().cpu().numpy(), 1 - SHARE)) if len(own) else None
-        settings = {"scale": self._scale(), "none": none, "held_out": False, "rule": rule}
-        self.conformal_ = Conformal.of(s, y, len(sums.classes), **settings)
+        settings: dict[str, Any] = {"scale": self._scale(), "none": none, "held_out": False}
+        settings["rule"] = self._written_rule()[:-1]
+        self.conformal_ = Conformal.of(s, y, len(self.classes_), **settings)
         return self.conformal_

@@ -147,6 +147,8 @@ class VMFClassifierCV(VMFClassifier):
         # The names of the columns too, of data frames.
         vars(best).update({k: v for k, v in vars(fitted).items() if k in FITTED_TO})
         best._fit(sample)
+        if best._sums is None:
+            best._rank(result.scores(result.chosen.point), result.validation.y)
         if best.metric_ is None:
             warn_of_units(sample.rows)
         shared = (

@@ -192,7 +192,7 @@ class GrowingClassifier(BaseEstimator):
             if not is_auto(self.scale):
                 self.scale_ = None
             elif len(sums.kept.y):
-                self.scale_ = self._left_out_scale(None, plain)
+                self.scale_, _ = self._left_out_scale(None, plain)
         except BaseException:
             self._added = True
             raise

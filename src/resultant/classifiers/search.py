@@ -356,10 +356,14 @@ class Search:
             self.evaluated[point] = self._evaluate(point)
         return self.evaluated[point]
 
-    def _evaluate(self, point: Point) -> Candidate | None:
+    def scores(self, point: Point) -> Tensor:
+        """Return the scores [M, C] of the validation rows at a point."""
         validation = self.validation.lifted(point.lift)
         folds = validation.folds(point.shrinkage, point.components, point.refine)
-        s, y = torch.cat([fold.scores(*point[:4]) for fold in folds]), self.validation.y
+        return torch.cat([fold.scores(*point[:4]) for fold in folds])
+
+    def _evaluate(self, point: Point) -> Candidate | None:
+        s, y = self.scores(point), self.validation.y
         most, predicted = s.max(1)
         if most.isnan().any():
             return None
