@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
+from names import EQUATIONS, LABEL, PAPER
 from sphinx.application import Sphinx
 
 import resultant
+from resultant.cli import main
 
 ROOMS = {
     "special": "Bessel functions",
@@ -62,19 +64,6 @@ TRAINING_INTRODUCTION = (
     "These names open images, hold settings and run the training. The mathematics is that of the "
     "loss: see `ProCoLoss` for its formulas."
 )
-COMMANDS = (
-    "analyze",
-    "compare",
-    "train",
-    "extract",
-    "tune",
-    "predict",
-    "export",
-    "probe",
-    "import-proco",
-    "verify",
-    "reproduce",
-)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -91,11 +80,45 @@ def _write(app: Sphinx) -> None:
         _replace(folder / f"{room}.rst", _room(ROOMS[room], paths))
     for room, (title, module, text) in MODULES.items():
         _replace(folder / f"{room}.rst", _module(title, importlib.import_module(module), text))
-    text = "The function of the command `resultant analyze`. It has no formula of its own."
-    _replace(folder / "analyze.rst", _room("Analyze from Python", ["resultant.analyze"], text))
-    training = _room("Images and training", TRAINING, TRAINING_INTRODUCTION)
+    text = "The commands from Python. They compute nothing themselves, and have no formula."
+    homes = resultant._OTHERS.items()
+    paths = [f"resultant.{name}" for name, home in homes if ".training." not in home]
+    _replace(folder / "analyze.rst", _room("Analyze from Python", paths, text))
+    _replace(folder / "first.md", _first())
+    _replace(folder / "equations.inc", _equations())
+    own = [f"resultant.{n}" for n, home in resultant._OTHERS.items() if ".training." in home]
+    training = _room("Images and training", [*own, *TRAINING], TRAINING_INTRODUCTION)
     _replace(folder / "training.rst", training)
     _replace(folder / "commands.md", _commands())
+
+
+def _first() -> str:
+    """Return the page of the first names, with the first sentence of each."""
+    lines = ["# Twenty names to begin with", "", "| name | what it is |", "| --- | --- |"]
+    for name in resultant.__all__:
+        if name != "__version__":
+            text = inspect.getdoc(getattr(resultant, name)) or ""
+            sentence = re.sub(r":math:`([^`]*)`", r"$\1$", text.partition("\n\n")[0])
+            lines.append(
+                f"| {{py:obj}}`{name} <resultant.{name}>` | {' '.join(sentence.split())} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _equations() -> str:
+    """Return a table of the numbered parts of the paper and the public names that show them."""
+    shown: dict[str, list[str]] = {}
+    for name in resultant._public():
+        value = getattr(resultant, name)
+        members = vars(value).values() if inspect.isclass(value) else ()
+        text = "\n".join(inspect.getdoc(item) or "" for item in (value, *members))
+        for label in {*LABEL.findall(text), *EQUATIONS.get(name, [])}:
+            shown.setdefault(label, []).append(f"{{py:obj}}`{name} <resultant.{name}>`")
+    lines = ["| in the paper | names |", "| --- | --- |"]
+    for label, entry in PAPER.items():
+        if label in shown:
+            lines.append(f"| {entry['number']} | {', '.join(sorted(shown[label]))} |")
+    return "\n".join(lines) + "\n"
 
 
 def _room(title: str, paths: Iterable[str], introduction: str = "") -> str:
@@ -153,7 +176,7 @@ def _directive(path: str, value: object) -> list[str]:
 def _commands() -> str:
     """Return the help of every command, as the program prints it."""
     text = ["# The command line", "", "```text", _help(), "```", ""]
-    for command in COMMANDS:
+    for command in (*main.COMMANDS, *main.plugins()):
         text += [f"## resultant {command}", "", "```text", _help(*command.split()), "```", ""]
     return "\n".join(text)
 
