@@ -56,6 +56,8 @@ class KernelBuild(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         target = FOLDER / "_kernel.shared"
         if self.target_name == "wheel" and build(target):
-            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_')}"
+            # Such as linux-x86_64 and macosx-11.0-arm64.
+            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["tag"] = f"py3-none-{platform}"
             build_data["pure_python"] = False
             build_data["artifacts"].append("src/resultant/special/_kernel.shared")

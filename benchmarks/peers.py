@@ -105,6 +105,9 @@ def ratios() -> dict[str, Method]:
 
     known = ours(lambda x, p: bessel_ratio(p / 2 - 1, x))
     known["scipy ive"] = lambda x, p: special.ive(p / 2, x) / special.ive(p / 2 - 1, x)
+    # Not public, and absent before scipy 1.14.
+    if (ratio := getattr(special._ufuncs, "_iv_ratio", None)) is not None:
+        known["scipy _iv_ratio, private"] = lambda x, p: ratio(p / 2, x)
     for name, log in tensorflow_probability().items():
         known[name] = lambda x, p: np.exp(log(p / 2, x) - log(p / 2 - 1, x))
     return {**known, "ProCo recurrence": proco_ratio}

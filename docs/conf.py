@@ -11,6 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 # Kernels of notebooks are quiet: nothing about debuggers, transport or their start.
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
 os.environ["IPYTHONDIR"] = tempfile.mkdtemp()
+# Small examples, several at a time: more threads would wait for each other.
+os.environ["OMP_NUM_THREADS"] = "1"
 profile = Path(os.environ["IPYTHONDIR"]) / "profile_default"
 profile.mkdir()
 (profile / "ipython_kernel_config.py").write_text(
@@ -89,6 +91,10 @@ nb_execution_excludepatterns = [
     f"howto/{page}.md" for page, package in clients.items() if find_spec(package) is None
 ]
 nb_render_markdown_format = "myst"
+if "fast" in tags:  # noqa: F821, of sphinx
+    nb_execution_mode = "off"
+    # Their languages are known after they ran.
+    suppress_warnings.append("myst-nb.lexer")
 
 # Gallery
 sphinx_gallery_conf = {

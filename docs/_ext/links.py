@@ -10,6 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 LOGGER = logging.getLogger(__name__)
+SOURCE = Path(__file__).parents[2]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -42,6 +43,8 @@ def _check(app: Sphinx, error: Exception | None) -> None:
     pages = {path: _Page(path) for path in paths}
     for path, page in pages.items():
         name = path.relative_to(root)
+        if str(SOURCE) in path.read_text():
+            LOGGER.warning("%s names a folder of this machine: %s", name, SOURCE)
         for address in sorted(page.loads):
             if urlsplit(address).scheme in ("http", "https") or address.startswith("//"):
                 LOGGER.warning("%s loads %s: the site works offline", name, address)

@@ -1,3 +1,3 @@
 """The version, for those who may not import the package itself."""
 
-__version__ = "0.9.0"
+__version__ = "0.10.0"

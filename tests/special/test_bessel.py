@@ -13,6 +13,7 @@ import pytest
 import torch
 from flint import arb as ball
 from hypothesis import given, settings, strategies as st
+from scipy import special
 from torch.autograd import gradcheck
 
 from reference import arb, tables
@@ -282,3 +283,12 @@ def test_the_ratio_does_not_exceed_one(nu: float) -> None:
     x = torch.logspace(10, 300, 20_000, dtype=torch.float64)
     for order in as_orders(nu, torch.float64):
         assert (bessel_ratio(order, x) <= 1).all()
+
+
+@pytest.mark.skipif(not hasattr(special._ufuncs, "_iv_ratio"), reason="needs scipy 1.14")
+@pytest.mark.parametrize("p", [2, 3, 4, 17, 128, 1024, 2048, 65536])
+def test_ratio_is_that_of_scipy(p: int) -> None:
+    """A second reference, private there: a continued fraction with compensated sums."""
+    x = torch.logspace(-6, 6, 4001, dtype=torch.float64)
+    theirs = special._ufuncs._iv_ratio(p / 2, x.numpy())
+    np.testing.assert_allclose(bessel_ratio(p / 2 - 1, x), theirs, rtol=1.6e-15, atol=0)
