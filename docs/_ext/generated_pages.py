@@ -12,10 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
+import torch
 from names import EQUATIONS, LABEL, PAPER
 from sphinx.application import Sphinx
 
 import resultant
+from resultant._core import limits
 from resultant.cli import main
 
 ROOMS = {
@@ -86,6 +88,7 @@ def _write(app: Sphinx) -> None:
     _replace(folder / "analyze.rst", _room("Analyze from Python", paths, text))
     _replace(folder / "first.md", _first())
     _replace(folder / "equations.inc", _equations())
+    _replace(folder / "limits.inc", _limits())
     own = [f"resultant.{n}" for n, home in resultant._OTHERS.items() if ".training." in home]
     training = _room("Images and training", [*own, *TRAINING], TRAINING_INTRODUCTION)
     _replace(folder / "training.rst", training)
@@ -118,6 +121,29 @@ def _equations() -> str:
     for label, entry in PAPER.items():
         if label in shown:
             lines.append(f"| {entry['number']} | {', '.join(sorted(shown[label]))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _limits() -> str:
+    """Return the table of the ranges of arguments."""
+
+    def power(value: float) -> str:
+        return f"{value:.1e}".replace(".0e", "e").replace("e+", "e").replace("e-0", "e-")
+
+    rows = {
+        "largest `kappa` of a score; of a class that in float32": "kappa",
+        "smallest `tau` of a score": "least_tau",
+        "smallest `tau` where scores of classes are compared": "least_compared_tau",
+        "largest `tau`": "most_tau",
+        "largest dimension `p` and order `nu`": "order",
+        "largest `x` of the derivative of a Bessel function": "first_derivative",
+        "largest `x` of its second derivative": "second_derivative",
+        "largest concentration of `VonMisesFisher`": "concentration",
+    }
+    lines = ["| | float32 | float64 |", "| --- | ---: | ---: |"]
+    for name, field in rows.items():
+        cells = (power(getattr(limits.LIMITS[d], field)) for d in (torch.float32, torch.float64))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

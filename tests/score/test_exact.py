@@ -16,8 +16,8 @@ from torch import Tensor
 
 from reference import arb, tables
 from resultant import decompose, tangent_gradient, vmf_score, vmf_score_and_slope, vmf_score_slope
+from resultant._core.limits import LIMITS
 from resultant.score._backends import expression
-from resultant.score.limits import LIMITS
 
 PRECISION = {torch.float64: 1e-14, torch.float32: 2e-6}
 DTYPES = list(PRECISION)
@@ -184,7 +184,7 @@ def test_compile(p: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_up_to_the_limits(p: int, dtype: torch.dtype) -> None:
     """Scores are finite for all allowed arguments, and in float32 equal those in float64."""
-    most, least = (math.log2(v) for v in LIMITS[dtype])
+    most, least = (math.log2(v) for v in LIMITS[dtype][:2])
     rho = torch.tensor([-1.0, -0.999999, -0.5, 0.0, 0.5, 1.0], dtype=dtype)[:, None, None]
     kappa = torch.logspace(-20, most, 40, 2.0, dtype=dtype)[:, None]
     tau = torch.logspace(least, 7, 15, 2.0, dtype=dtype)
@@ -223,7 +223,7 @@ def test_derivatives_up_to_the_limits(p: int) -> None:
     def derivatives(dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
         rho = torch.tensor([-0.9, -0.3, 0.4, 0.95])[:, None, None]
         kappa, tau = torch.logspace(-3, 18, 22)[:, None], torch.logspace(-8, 1, 10)
-        tau = tau.clamp_min(LIMITS[torch.float32][1])
+        tau = tau.clamp_min(LIMITS[torch.float32].least_tau)
         args = [a.to(dtype).requires_grad_() for a in torch.broadcast_tensors(rho, kappa, tau)]
         first = torch.autograd.grad(vmf_score(*args, p).sum(), args, create_graph=True)
         (second,) = torch.autograd.grad(first[0].sum(), args[0])

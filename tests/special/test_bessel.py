@@ -152,12 +152,21 @@ def test_derivatives(nu: float | torch.Tensor) -> None:
         rows = x.expand(len(ORDERS), -1) if isinstance(nu, torch.Tensor) else x
         check_derivatives(lambda v: function(nu, v), rows.clone(), eps)
 
-    check(bessel_ratio, POINTS)
+    check(bessel_ratio, POINTS[1:])
     check(log_bessel_i, POINTS[1:], 1e-7)
-    check(lambda nu, v: bessel_ratio_inverse(nu, v) / (nu + 1), RATIOS)
+    check(lambda nu, v: bessel_ratio_inverse(nu, v) / (nu + 1), RATIOS[1:])
     if isinstance(nu, float):
         check(lambda nu, v: bessel_ratio_integral(nu, v, POINTS[2:]), POINTS[1:-1], 1e-7)
         check(lambda nu, v: bessel_ratio_integral(nu, POINTS[1:-1], v), POINTS[2:], 1e-7)
+
+
+@pytest.mark.parametrize("nu", ORDERS)
+def test_derivatives_of_the_ratio_at_zero(nu: float) -> None:
+    """R = x/(2 (nu + 1)) + O(x^3); there are no arguments below zero for a difference."""
+    x = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(bessel_ratio(nu, x), x, create_graph=True)
+    (second,) = torch.autograd.grad(first, x)
+    assert first.item() == pytest.approx(0.5 / (nu + 1), rel=1e-15) and second.item() == 0
 
 
 def test_extremes() -> None:

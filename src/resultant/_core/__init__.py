@@ -1,7 +1,7 @@
 """Tools that know nothing of vMF.
 
-`validation` and `arrays` check arguments; `memory` holds the byte budgets; `files` and
-`tensor_files` read and write files; `device` and `distributed` describe the machine;
-`termination` answers SIGTERM; `modes` asks torch for its state, `autograd` serves the special
-functions; `text` formats messages.
+`validation` and `arrays` check arguments, by the ranges of `limits`; `memory` holds the byte
+budgets; `files` and `tensor_files` read and write files; `device` and `distributed` describe the
+machine; `termination` answers SIGTERM; `modes` asks torch for its state, `autograd` serves the
+special functions; `text` formats messages.
 """

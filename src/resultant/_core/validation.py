@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import modes
+from resultant._core.limits import DOUBLE, limits
 
 Number = float | Tensor
 
@@ -24,16 +25,10 @@ COMPUTE_DTYPE = {
 }
 
 
-def largest_order(dtype: torch.dtype) -> float:
-    """Return the largest order in ``dtype``: its ratio is one where squares of x overflow."""
-    # Written out: torch.compile may turn a table lookup into a symbol.
-    return 1e30 if dtype == torch.float64 else 1e11
-
-
 def dimension(p: int, dtype: torch.dtype = torch.float64) -> int:
     """Return ``p`` as an int; raise unless it is at least 2 and at most the largest order."""
     value = integer("p", p, 2)
-    if value > (most := largest_order(dtype)):
+    if value > (most := limits(dtype).order):
         raise ValueError(f"expected p <= {most:g} in {dtype}, got {value:.3e}")
     return value
 
@@ -63,7 +58,7 @@ def order(nu: Number) -> Number:
         return nu
     if isinstance(nu, bool) or not isinstance(nu, Real):
         raise ValueError(f"expected nu to be a number or a tensor, got {type(nu).__name__}")
-    require_within("nu", float(nu), 0.0, 1e30, ">= 0 and finite", torch.float64)
+    require_within("nu", float(nu), 0.0, DOUBLE.order, ">= 0 and finite", torch.float64)
     return float(nu)
 
 

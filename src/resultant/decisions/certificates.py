@@ -11,13 +11,14 @@ from torch import Tensor
 
 from resultant._core import memory
 from resultant._core.arrays import normalized, require_features, require_labels
+from resultant._core.limits import limits
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number
 from resultant.classes.rule import Rule
 from resultant.classes.scores import ClassScores, chunk_rows, cosines, realize
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import tangent
 from resultant.decisions.margins import require_pairs
-from resultant.score.limits import LIMITS, require_temperature
+from resultant.score.limits import require_temperature
 
 # Roundings of a score and its arguments, without those of the product behind rho: at most 45
 # (float64) or 17 (float32) times max(|q|, |rho q'|), and 3 of a rounded kappa and tau.
@@ -366,6 +367,6 @@ def score_error(scores: ClassScores, dtype: torch.dtype) -> Tensor:
     roundings = scores.mu.shape[1] * steep + ROUNDINGS * (steep + size)
     error = eps * roundings + torch.finfo(dtype).eps * size
     # No bound for a score that is not finite.
-    largest = LIMITS[COMPUTE_DTYPE[dtype]][0]
+    largest = limits(COMPUTE_DTYPE[dtype]).kappa
     finite = (2 * size < torch.finfo(dtype).max) & (scores.kappa <= largest)
     return torch.where(finite, error, math.inf)

@@ -7,21 +7,17 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.arrays import shape_of
+from resultant._core.limits import SINGLE, limits
 from resultant._core.validation import Number, require_in_range, require_within
 
-# The largest kappa and the smallest tau of a score, about 1e18 and 1e-8 in float32, 1e150 and 1e-16
-# in float64: beyond these, squares and reciprocals overflow.
-LIMITS = {torch.float32: (2.0**60, 2.0**-27), torch.float64: (2.0**499, 2.0**-54)}
-
 # The largest kappa of a class, in every dtype: queries in float32 may be scored against any class.
-LARGEST_KAPPA = LIMITS[torch.float32][0]
+LARGEST_KAPPA = SINGLE.kappa
 
 
 def temperature_range(dtype: torch.dtype) -> tuple[float, float]:
-    """Return the smallest and the largest tau at which scores in ``dtype`` can be compared: their
-    difference has an error of up to 12 eps/tau, 0.2 at the smallest tau."""
-    # Written out: torch.compile may turn a table lookup into a symbol.
-    return (2.0**-46, 2.0**499) if dtype == torch.float64 else (2.0**-17, 2.0**100)
+    """Return the smallest and the largest tau at which scores in ``dtype`` can be compared."""
+    own = limits(dtype)
+    return own.least_compared_tau, own.most_tau
 
 
 def require_comparable(name: str, tau: Number, dtype: torch.dtype) -> None:
@@ -66,8 +62,7 @@ def validated_arguments(
         limit = 1 + (8 + math.sqrt(p)) * torch.finfo(compute).eps
         limit += 2 * torch.finfo(dtype).eps if dtype != compute else 0.0
         require_in_range("rho", given[0], -limit, limit, rule="in [-1, 1]")
-        largest, least = LIMITS[compute]
-        require_within("kappa", given[1], 0.0, largest, ">= 0 and finite", compute)
-        most = temperature_range(compute)[1]
-        require_within("tau", given[2], least, most, "> 0 and finite", compute)
+        own = limits(compute)
+        require_within("kappa", given[1], 0.0, own.kappa, ">= 0 and finite", compute)
+        require_within("tau", given[2], own.least_tau, own.most_tau, "> 0 and finite", compute)
     return values, p, dtype

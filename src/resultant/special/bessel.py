@@ -10,6 +10,7 @@ from torch import Tensor
 
 from resultant._core import validation
 from resultant._core.autograd import Function
+from resultant._core.limits import limits
 from resultant._core.validation import Number, as_dtype
 from resultant.special import ratio
 
@@ -136,7 +137,7 @@ def evaluate(
     values, dtype = validation.tensors(**orders, **named)
     compute = values[0].dtype
     nu = values.pop(0) if orders else nu
-    most = validation.largest_order(compute)
+    most = limits(compute).order
     if not orders or validation.should_validate(validate, nu, *values):
         validation.require_within("nu", nu, 0.0, most, ">= 0 and finite", compute)
     if validation.should_validate(validate, *values):

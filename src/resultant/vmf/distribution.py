@@ -18,6 +18,7 @@ from torch.distributions.constraint_registry import biject_to, transform_to
 
 from resultant._core import validation
 from resultant._core.arrays import Weights, float64_weights, shape_of, unit_vector
+from resultant._core.limits import DOUBLE
 from resultant._core.modes import distributions_validate
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number, as_dtype
 from resultant.special import ratio
@@ -31,7 +32,7 @@ def _by_default(validate_args: Check) -> Check:
 
 
 # Beyond it 1 - R, by which entropy and densities are computed, is that of 1.3e140.
-LARGEST_CONCENTRATION = 1e140
+LARGEST_CONCENTRATION = DOUBLE.concentration
 
 
 class VonMisesFisher(Distribution):
