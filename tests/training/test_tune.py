@@ -253,7 +253,7 @@ CONFIG = TuneConfig(
 STEPS, N, C = 2, 6, 3
 
 
-def tuner_of(config: TuneConfig) -> Tuner:
+def tuner_of(config: TuneConfig, kind: type[Tuner] = Tuner) -> Tuner:
     """A tuner on one batch that comes again and again."""
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(2 * N, 3, config.size, config.size, generator=generator), torch.arange(N) % C
@@ -262,7 +262,7 @@ def tuner_of(config: TuneConfig) -> Tuner:
         steps=STEPS, source=source, batch=lambda: (x, y), load=lambda drawn: None, advance=id
     )
     batches.advance = lambda: None
-    return Tuner(config, Run("angular"), batches, torch.tensor([4, 2, 1]), torch.device("cpu"))
+    return kind(config, Run("angular"), batches, torch.tensor([4, 2, 1]), torch.device("cpu"))
 
 
 def require_same(got: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:

@@ -123,8 +123,13 @@ def _words(path: Path, name: str) -> tuple[list[str], Tensor]:
 
 def _texts(dataset: Any) -> np.ndarray:
     text = h5py.check_string_dtype(dataset.dtype)
-    if text is not None and text.length is None:
-        return dataset.asstr(errors="replace")[:]
-    # Text of a fixed length claims to be ASCII, and is UTF-8.
-    fixed = dataset.dtype.kind == "S"
-    return np.char.decode(dataset[:], "utf-8", "replace") if fixed else dataset[:].astype(str)
+    try:
+        if text is not None and text.length is None:
+            return dataset.asstr()[:]
+        # Text of a fixed length claims to be ASCII, and is UTF-8.
+        fixed = dataset.dtype.kind == "S"
+        return np.char.decode(dataset[:], "utf-8") if fixed else dataset[:].astype(str)
+    except UnicodeDecodeError as error:
+        # With marks in place of letters, two classes could have one name.
+        got = repr(error.object)[:60]
+        raise ValueError(f"expected text in UTF-8 in {dataset.name}, got {got}") from None

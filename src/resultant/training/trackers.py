@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-# The file beside the metrics that names the run of a tracker, which a resumed job continues.
+# The file with the run of a tracker, which a resumed job continues.
 IDENTITY = "tracker.json"
 
 
