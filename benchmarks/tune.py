@@ -51,7 +51,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "supcon": {},
     "bcl": {},
 }
-METHODS = ("frozen", "own", "head")
+METHODS = ("frozen", "own", "head", "refined")
 SIZE, TEST = 160, 50
 
 
@@ -193,7 +193,7 @@ def table(records: dict[Key, dict[str, Any]]) -> str:
         if not own:
             continue
         cells = [100 * mean(r[kind][BALANCED] for r in own.values()) for kind in METHODS]
-        cells.append(100 * mean(r["head"].get("tail", float("nan")) for r in own.values()))
+        cells.append(100 * mean(r["refined"].get("tail", float("nan")) for r in own.values()))
         cells.append(mean(r["all"] for r in own.values()))
         ahead = ""
         if arm != "default" and (seeds := own.keys() & base.keys()):

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from images.photos import photo_bytes, write_folder, write_parquet
-from resultant.images.held_out import divide, held_out, without_trained
+from resultant.images.files import read_folder
+from resultant.images.held_out import divide, held_out, validation_images, without_trained
 from resultant.images.opening import open_images
-from resultant.images.source import ImageSource, ImageSplits
+from resultant.images.source import ImageSource, ImageSplits, coded
 
 SIZES = {"a": 40, "b": 25, "c": 12, "d": 2, "e": 1}
 
@@ -145,3 +146,28 @@ def test_nothing_to_hold_out(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"of three images or more.*got none held out of 3 images"):
         held_out(few, 1e-9)
     assert divide(ImageSplits(source), 0.5).divided
+
+
+def test_validation_images_are_of_every_class(tmp_path: Path) -> None:
+    """One at least of four, two stay; copies stay in training; another seed, other images."""
+    sizes = {"a": 40, "b": 9, "c": 4, "d": 3, "e": 1}
+    for k, (name, number) in enumerate(sizes.items()):
+        write_folder(tmp_path, {name: number}, first=1000 * k)
+    source = open_pictures_of_classes(tmp_path)
+    held = validation_images(source, 0.1, 7)
+    assert np.bincount(source.labels[held], minlength=5).tolist() == [4, 1, 1, 0, 0]
+    assert np.array_equal(held, validation_images(source, 0.1, 7))
+    assert not np.array_equal(held, validation_images(source, 0.1, 8))
+    half = validation_images(source, 0.9, 7)
+    assert np.bincount(source.labels[~half], minlength=5).tolist() == [4, 2, 2, 3, 1]
+    # A copy in another class keeps both images for training.
+    first = int(np.flatnonzero(held)[0])
+    shutil.copy(source.name(first), tmp_path / "e" / "copy.png")
+    again = open_pictures_of_classes(tmp_path)
+    marked = {again.name(i) for i in np.flatnonzero(validation_images(again, 0.1, 7)).tolist()}
+    assert source.name(first) not in marked and str(tmp_path / "e" / "copy.png") not in marked
+
+
+def open_pictures_of_classes(root: Path) -> ImageSource:
+    splits, _ = coded({"train": read_folder(root)})
+    return splits["train"]

@@ -14,6 +14,9 @@ import numpy as np
 from resultant._core.text import counted
 from resultant.images.source import ImageSource, ImageSplits
 
+# Images of a class of which one validates.
+FEWEST = 4
+
 
 def held_out(source: ImageSource, share: float, seed: int = 0) -> np.ndarray:
     """Return a mask [N] of the images to hold out, about a share of them.
@@ -21,12 +24,7 @@ def held_out(source: ImageSource, share: float, seed: int = 0) -> np.ndarray:
     An image is held out if the hash of its path is below the share. The two images of each class
     with the largest hashes stay, and so does an image with a copy that stays.
     """
-    place = _places([source.key(i) for i in range(len(source))], seed)
-    # Copies take the largest of their places: another copy never moves a training image.
-    _, copies = np.unique(source.contents, return_inverse=True)
-    largest = np.zeros(len(place))
-    np.maximum.at(largest, copies, place)
-    place = largest[copies]
+    place, copies = _places_of(source, seed)
     held = place < share
     for c in range(len(source.class_names)):
         rows = np.flatnonzero(source.labels == c)
@@ -39,6 +37,30 @@ def held_out(source: ImageSource, share: float, seed: int = 0) -> np.ndarray:
         got = f"none held out of {counted(len(held), 'image', 'images')}"
         raise ValueError(f"{rule}, got {got}; {remedy}")
     return held
+
+
+def validation_images(source: ImageSource, share: float, seed: int = 0) -> np.ndarray:
+    """Return a mask [N] of a share of each class, to choose by: one image at least of a class of
+    `FEWEST`, so that every such class counts. Files that come or go may move others."""
+    place, copies = _places_of(source, seed)
+    held = np.zeros(len(place), dtype=bool)
+    for c in range(len(source.class_names)):
+        rows = np.flatnonzero(source.labels == c)
+        if len(rows) >= FEWEST:
+            number = min(max(1, round(share * len(rows))), len(rows) - 2)
+            held[rows[np.argsort(place[rows], kind="stable")[:number]]] = True
+    held &= ~np.isin(copies, copies[~held])
+    return held
+
+
+def _places_of(source: ImageSource, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places [N] of images by their hashes, and numbers [N] that copies share."""
+    place = _places([source.key(i) for i in range(len(source))], seed)
+    # Copies take the largest of their places: another copy never moves a training image.
+    _, copies = np.unique(source.contents, return_inverse=True)
+    largest = np.zeros(len(place))
+    np.maximum.at(largest, copies, place)
+    return largest[copies], copies
 
 
 def _places(keys: Sequence[str], seed: int) -> np.ndarray:

@@ -11,6 +11,7 @@ VERDICTS = {
     "frozen": "Fine-tuning did not help: keep the features of the network as it came.",
     "own": "Fine-tuning helped: use the tuned network with its own classifier.",
     "head": "Fine-tuning helped: use the tuned network with a classifier of its features.",
+    "refined": "Fine-tuning helped: use the tuned network with refined classes of its features.",
 }
 
 

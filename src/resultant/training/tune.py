@@ -23,6 +23,7 @@ from torch import Tensor
 from resultant._core import distributed, tensor_files
 from resultant._core.device import versions
 from resultant._core.files import lock_folder, make_folder, require_writable_folder, write_text
+from resultant._core.text import counted
 from resultant.analysis.candidate import predictions
 from resultant.analysis.choose import choose
 from resultant.analysis.fit import fit
@@ -30,11 +31,12 @@ from resultant.analysis.metrics import mean_and_error, paired_gain, share
 from resultant.analysis.read import ready
 from resultant.analysis.split import BALANCED, Settings, choose_metric, plan, row_weights
 from resultant.classes.groups import group_masks
+from resultant.classifiers.vmf import VMFClassifier
 from resultant.features.naming import Location
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
 from resultant.images.evaluation import StoredViews
-from resultant.images.held_out import held_out, without_trained
+from resultant.images.held_out import validation_images, without_trained
 from resultant.images.opening import open_images
 from resultant.images.photo_views import PhotoView
 from resultant.images.source import ImageSplits
@@ -59,6 +61,8 @@ TRAINING, STORE = "training", "store"
 # Standard errors by which a fine-tuned network must be ahead on the validation images: the network
 # as it came is simpler.
 AHEAD = 1.0
+# Refined classes on tuned features, whose training rows promise too much to choose by.
+REFINED: dict[str, Any] = {"refine": 0.3, "whiten": "within", "shrinkage": 0.85}
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Watch:
 class Head:
     """A network with a classifier of its features, and predictions of the held-out images."""
 
-    key: str  # frozen, own or head
+    key: str  # frozen, own, head or refined
     name: str  # name for people
     network: LoadedNetwork
     classifier: Any  # None for the classifier of the network
@@ -206,15 +210,11 @@ def with_validation(data: ImageSplits, share: float, seed: int) -> ImageSplits:
         raise ValueError("expected held-out images, got training images alone")
     val, train = (data.val if data.test is not None else None), data.train
     if val is None:
-        try:
-            # Other hashes than those that held out the test images.
-            held = held_out(train, share, seed + 1_000_003)
-        except ValueError:
-            number = f"{share:g} of {len(train):,} training images"
-            remedy = "--validation takes more, or give a folder val"
-            raise ValueError(
-                f"expected validation images, got none of {number}; {remedy}"
-            ) from None
+        # Other hashes than those that held out the test images.
+        held = validation_images(train, share, seed + 1_000_003)
+        if not held.any():
+            rule = "expected a class of four training images or more, to choose by"
+            raise ValueError(f"{rule}, got {counted(len(train), 'image', 'images')}; give val")
         train, val = train.select(~held), train.select(held)
     splits = replace(data, train=train, val=val, test=test)
     known = np.concatenate([train.contents, val.contents])
@@ -255,6 +255,7 @@ class _Work:
         after = self.timed("tuned features", self.features, network, TUNED, "tuned network")
         heads.append(self.own(network, after))
         heads.append(self.timed("tuned head", self.head, "head", network, after, "none"))
+        heads.append(self.timed("refined head", self.refined, network, after))
         chosen = self.choice(heads)
         self.write(chosen)
         report = json.loads(json.dumps(self.report(heads, chosen, trained), allow_nan=False))
@@ -297,23 +298,33 @@ class _Work:
         return FeatureStore.open(path, features="encoder")
 
     def head(self, key: str, network: LoadedNetwork, store: FeatureStore, references: str) -> Head:
-        """Fit a classifier to features, as `resultant analyze` chooses it on validation rows; to
-        tuned features the best one."""
-        (data,) = ready(prepare(store, seed=self.run.seed), str(self.out), seed=self.run.seed)
+        """Fit a classifier to features, as `resultant analyze` chooses it on training rows."""
+        prepared = replace(prepare(store, seed=self.run.seed), val=None)
+        (data,) = ready(prepared, str(self.out), seed=self.run.seed)
         settings = Settings(references=references, metric=self.metric, theory=False)
         rows = plan(data, settings)
         candidates = fit(data, rows, settings, self.watch.step)
-        choice = choose(candidates, rows)
-        # The tuned network is there in any case: its best classifier, and not the simplest.
-        wanted = choice.used if key == "frozen" else choice.best
-        one = next(c for c in candidates if c.key == wanted)
-        classifier = one.model
+        used = choose(candidates, rows).used
+        one = next(c for c in candidates if c.key == used)
         # The names of the folders, also where they are numbers.
-        classifier.classes_ = np.array(data.class_names)
-        whose = "frozen" if key == "frozen" else "tuned"
-        right = {n: self.right(store, n, classifier) for n in self.labels}
-        title = f"{one.name} on the {whose} features"
-        return Head(key, title, network, classifier, right["val"], right["test"])
+        one.model.classes_ = np.array(data.class_names)
+        return self.judged(key, one.name, network, store, one.model)
+
+    def refined(self, network: LoadedNetwork, store: FeatureStore) -> Head:
+        """Fit the refined classes of `REFINED`, which nothing chooses."""
+        self.watch.step("fit refined classes")
+        names = np.array(self.data.class_names)
+        model = VMFClassifier(**REFINED)
+        model.fit(store["train/encoder"].float().numpy(), names[store["train/labels"].numpy()])
+        return self.judged("refined", "refined vMF", network, store, model)
+
+    def judged(
+        self, key: str, name: str, network: LoadedNetwork, store: FeatureStore, classifier: Any
+    ) -> Head:
+        """Return a network and a classifier, with what both predict correctly."""
+        found = {split: self.right(store, split, classifier) for split in self.labels}
+        name += f" on the {'frozen' if key == 'frozen' else 'tuned'} features"
+        return Head(key, name, network, classifier, found["val"], found["test"])
 
     def right(self, store: FeatureStore, split: str, classifier: Any) -> Tensor:
         """Return the correct predictions [N] of a classifier of features, 1 or 0."""
