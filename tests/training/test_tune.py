@@ -20,7 +20,8 @@ from torch import Tensor
 
 import resultant
 from cli.conftest import Shown, call
-from resultant import LogitAdjustedCrossEntropy, ProCoLoss
+from resultant import LogitAdjustedCrossEntropy, ProCoLoss, VMFClassifier
+from resultant.features.store import FeatureStore
 from resultant.images.opening import open_images, open_pictures
 from resultant.images.photo_views import normalize
 from resultant.training import tune as tuning
@@ -106,6 +107,40 @@ def test_what_is_reported_is_what_predict_does(
     right = (table["predicted"] == y).to_numpy()
     tested = ~table["trained_on"].to_numpy()
     assert right[tested].mean() == pytest.approx(method["test"]["accuracy"]["value"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("there")
+@pytest.mark.parametrize("key", ["head", "refined"])
+def test_probabilities_and_sets_are_those_of_validation_images(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a tuned network; its training rows would promise too much. By the p-values themselves."""
+    monkeypatch.setattr(
+        tuning._Work, "choice", lambda self, heads: next(h for h in heads if h.key == key)
+    )
+    shutil.copytree("out", tmp_path / "out")
+    model = run(tmp_path / "out").model
+    classifier, store = model.classifier, FeatureStore.open(tmp_path / "out" / "tuned.safetensors")
+    x, names = store["val/encoder"].float(), np.array(store.metadata["class_names"])
+    y = names[store["val/labels"]]
+
+    if key == "refined":
+        rows, own = store["train/encoder"].float().numpy(), names[store["train/labels"]]
+        by_hand = VMFClassifier(refine=0.3, whiten="within", shrinkage=0.85).fit(rows, own)
+        before = by_hand.predict_proba(x.numpy())
+        by_hand.calibrate(x.numpy(), y)
+        expected = by_hand.predict_proba(x.numpy())
+        np.testing.assert_allclose(classifier.predict_proba(x.numpy()), expected, rtol=1e-5)
+        assert not np.allclose(before, expected)
+    assert classifier.conformal_.held_out and len(classifier.conformal_.scores) == len(y)
+    table = model.predict("data", error=0.4).to_pandas()
+    sets = classifier.predict_set(x.numpy(), error=0.4)
+    assert len(table["set"]) == sum(SIZES.values())
+    for c in classifier.classes_:
+        # In the rows that rank, at most the share and one misses the class.
+        missed = ~sets[y == c, classifier.classes_.tolist().index(c)]
+        assert missed.sum() <= 0.4 * (len(missed) + 1)
 
 
 @pytest.mark.slow
@@ -228,8 +263,6 @@ def test_the_page_and_later_commands(capsys: Shown, tmp_path: Path) -> None:
         report["images"].values()
     ) == sum(SIZES.values())
     assert call(f"extract out --data data --device cpu --out {tmp_path / 'x.safetensors'}") == 0
-    from resultant.features.store import FeatureStore
-
     store = FeatureStore.open(tmp_path / "x.safetensors")
     # Neither training nor validation images are judged on.
     assert store.metadata["trained_on"]["test"] == 0
@@ -435,6 +468,24 @@ def test_refusals(options: str, message: str, tmp_path: Path, folder: Path, caps
         assert call(f"tune {options} --device cpu --workers 0 --out {tmp_path}") == 2
     (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
     assert re.search(message, line), line
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("there")
+def test_gpu(tmp_path: Path) -> None:
+    """In bfloat16, with views by the kernel; the CPU predicts alike, and a rerun trains nothing."""
+    result = run(tmp_path, device="cuda")
+    methods = result.report["methods"]
+    assert result.report["config"]["precision"] == "bfloat16" and result.report["gpu_bytes"] > 0
+    table = result.model.predict("data").to_pandas()
+    tested = table[~table["trained_on"]]
+    truth = [Path(file).parent.name for file in tested["file"]]
+    (chosen,) = (m for m in methods if m["key"] == result.report["chosen"])
+    share = (tested["predicted"] == truth).mean()
+    assert share == pytest.approx(chosen["test"]["accuracy"]["value"], abs=0.1)
+    epochs: list[int] = []
+    assert run(tmp_path, Watch(epoch=lambda p: epochs.append(p.epoch)), device="cuda").report
+    assert epochs == [0]
 
 
 def test_schedule_ends_at_zero() -> None:

@@ -120,22 +120,25 @@ def tune(options: Tune) -> None:
             part=progress.tick,
             note=lambda text: progress.line(text),
         )
-        result = tuning.tune(
-            data,
-            options.model,
-            out=options.out,
-            weights=options.weights,
-            validation=options.validation,
-            seed=options.seed,
-            beta=options.beta,
-            realization=options.realization,
-            references=options.references,
-            precision=options.precision,
-            device=device,
-            workers=options.workers,
-            log=options.log,
-            watch=watch,
-            **settings,
-        )
+        try:
+            result = tuning.tune(
+                data,
+                options.model,
+                out=options.out,
+                weights=options.weights,
+                validation=options.validation,
+                seed=options.seed,
+                beta=options.beta,
+                realization=options.realization,
+                references=options.references,
+                precision=options.precision,
+                device=device,
+                workers=options.workers,
+                log=options.log,
+                watch=watch,
+                **settings,
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("rerun the same command to resume") from None
     console.print(result.text, soft_wrap=True)
     console.print(f"page: {options.out / tuning.PAGE}")

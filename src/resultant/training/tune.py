@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from resultant._core import distributed, tensor_files
-from resultant._core.device import versions
+from resultant._core.device import device_of, versions
 from resultant._core.files import lock_folder, make_folder, require_writable_folder, write_text
 from resultant._core.text import counted
 from resultant.analysis.candidate import predictions
@@ -321,7 +321,11 @@ class _Work:
     def judged(
         self, key: str, name: str, network: LoadedNetwork, store: FeatureStore, classifier: Any
     ) -> Head:
-        """Return a network and a classifier, with what both predict correctly."""
+        """Return a network and a classifier, with what both predict correctly. Validation rows
+        calibrate the probabilities and sets of tuned features: training rows promise too much."""
+        if key != "frozen":
+            x, y = store["val/encoder"].float().numpy(), self.val.labels
+            classifier.calibrate(x, np.array(self.data.class_names)[y])
         found = {split: self.right(store, split, classifier) for split in self.labels}
         name += f" on the {'frozen' if key == 'frozen' else 'tuned'} features"
         return Head(key, name, network, classifier, found["val"], found["test"])
@@ -385,7 +389,8 @@ class _Work:
             lines[0]["accuracy"] = accuracy
 
         try:
-            train(job, tuner, (validate,), self.watch.epoch, self.watch.part)
+            with device_of(tuner.total):
+                train(job, tuner, (validate,), self.watch.epoch, self.watch.part)
         finally:
             batches.close()
         delete_stores(self.out / STORE)
