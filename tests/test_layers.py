@@ -88,7 +88,7 @@ def test_no_circle_of_imports() -> None:
 def test_floors_are_the_folders() -> None:
     assert {path.relative_to(SOURCE).parts[0] for path in MODULES} == set(FLOORS)
     files = {path.stem for path in SOURCE.glob("*.py")}
-    assert files == {"__init__", "__main__", "_version"}
+    assert files == {"__init__", "__main__", "_version", "checks"}
 
 
 def test_each_folder_names_its_modules() -> None:

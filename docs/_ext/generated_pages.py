@@ -47,6 +47,12 @@ MODULES = {
         "    space = FrozenSpace.fit(z, y, z, y)",
     ),
 }
+MODULES["checks"] = (
+    "Checks of batches",
+    "resultant.checks",
+    "Checks for any classifier that takes rows batch by batch: order, new classes, merge and "
+    "forget. They compute nothing themselves, so they have no formula.",
+)
 # Classes that are made by hand, not only returned.
 ROOTS = ("FrozenSpace", "FeatureStore")
 TRAINING = (

@@ -101,6 +101,9 @@ CRAFTED = [
     ({"parameters": {"evil": 1}}, "unexpected keyword argument 'evil'"),
     ({"chosen": {"calibration_": {"method": "sigmoid", "curves": []}}}, "do not fit"),
     ({"tensors": ["total"]}, "'total'"),
+    ({"tensors": ["kept.key"]}, "key"),
+    ({"tensors": ["conformal.number"]}, "conformal.number"),
+    ({"cut": "kept.rows"}, r"expected kept.rows \(160, 6\), got \(159, 6\)"),
     ({"labels": None}, "do not fit"),
 ]
 
@@ -108,12 +111,14 @@ CRAFTED = [
 @pytest.mark.parametrize(("change", "said"), CRAFTED)
 def test_crafted_files_are_refused_in_a_line(change: Any, said: str | None, tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
-    VMFClassifier().fit(X, Y).save(path)
+    VMFClassifier().fit(X, Y).save(path, rows=True)
     with safe_open(path, "np") as file:
         about = json.loads(file.metadata()["resultant"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     for name in change.pop("tensors", []) if "tensors" in change else []:
         del tensors[name]
+    if (cut := change.get("cut")) is not None:
+        tensors[cut] = tensors[cut][1:]
     about.pop("sha256")
     save_file(tensors, path, {"resultant": json.dumps({**about, **change})})
     if said is None:

@@ -6,8 +6,8 @@
 `duplicates`, with the `pictures` of the page), give `advice` about what to do next, and `write`
 files, of which `saved` classifiers can be loaded again. `rows` returns the table of all rows.
 `result` is what a page shows, `compare` the verdict on two feature sets, `metrics` are estimates
-and intervals, and `ray` reads rows on a cluster. `theory` and `goodness` answer questions of the
-paper about the classes of a `space`.
+and intervals, `sums` fits a classifier to files piece by piece, and `ray` reads rows on a cluster.
+`theory` and `goodness` answer questions of the paper about the classes of a `space`.
 
 Examples in docstrings assume ``import torch``, ``from resultant.analysis import *`` and this space:
 

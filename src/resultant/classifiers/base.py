@@ -32,6 +32,7 @@ from resultant.classifiers.lift import LIFTS, Lift, require_lift
 from resultant.classifiers.refine import PRECISIONS, Batches, Refined, Refinement, require_precision
 from resultant.classifiers.search import Search
 from resultant.classifiers.sums import RowSums
+from resultant.vmf.estimators import require_estimator
 
 # Rows times classes that fit the scale, and the least number of rows.
 SCALE_CELLS = 1 << 16
@@ -120,6 +121,14 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
     @property
     def _centers(self) -> bool:
         return self._whitens if self.center is None else bool(self.center)
+
+    def _begin(self, sample: Sample) -> None:
+        """Sum the first rows of a stream; one row may not be realized where many can."""
+        self._search(sample)
+        self.refined_ = self.lift_ = self.components_ = self.calibration_ = self.conformal_ = None
+        self._added, sums = False, self._plain_sums(sample)
+        self.statistics_, self.scale_ = sums, None
+        self._with_sums(RowSums.of(sample, self.classes_, sums), "first rows")
 
     def _fit(self, sample: Sample) -> None:
         """Choose what is left to the data, and fit metric, classes and scale."""
@@ -277,6 +286,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
         """Raise unless the parameters are a rule and a scale."""
         realization, _, beta, _ = self._rule()
         Rule(0.1, realization, beta)
+        require_estimator(self.estimator)
         self._given_scale()
 
     def _rule(self) -> tuple[str, Any, float, float]:

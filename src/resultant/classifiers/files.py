@@ -165,6 +165,7 @@ class SavedEstimator(BaseEstimator):
                 ClassStatistics.of(**plain) if plain else statistics,
                 KeptRows(**kept) if kept else KeptRows.none(*statistics.total.shape),
             )
+            classifier._sums.require()
         if "conformal" in about:
             ranked = {name: tensors[f"conformal.{name}"] for name in RANKED}
             classifier.conformal_ = Conformal(**ranked, **about["conformal"])
@@ -197,7 +198,9 @@ def unpacked(value: Any) -> Any:
     keys = value.keys() if isinstance(value, dict) else ()
     if keys == {"array", "device"}:
         absent = value["device"].startswith("cuda") and not torch.cuda.is_available()
-        return torch.as_tensor(value["array"], device="cpu" if absent else value["device"])
+        # Memory that another process shares may be read-only.
+        array = np.require(value["array"], requirements="W")
+        return torch.as_tensor(array, device="cpu" if absent else value["device"])
     if keys == {"kind", "parts"}:
         kind: Any = KINDS[value["kind"]]
         fitted = kind.__new__(kind)

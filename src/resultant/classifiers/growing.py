@@ -66,6 +66,16 @@ class GrowingClassifier(BaseEstimator):
     _sums: RowSums | None = None  # of the fitted rows; None if the fit has none
     _added: bool = False  # rows were added to the sums since the fit
 
+    @property
+    def kept_(self) -> np.ndarray:
+        """Number of kept rows [C] of the classes, which equals that of all rows while every row is
+        kept."""
+        if self._sums is None:
+            raise AttributeError(f"{type(self).__name__} keeps no rows of this fit")
+        kept, C = self._sums.kept, len(self._sums.classes)
+        number = kept.count.new_zeros(C).index_add_(0, kept.y, kept.count)
+        return number.cpu().numpy()
+
     @OnePass
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to those of earlier calls, or of `fit`; nothing changes if the call raises.
@@ -91,7 +101,7 @@ class GrowingClassifier(BaseEstimator):
         if not hasattr(self, "classes_"):
             settings: dict[str, Any] = {"classes": np.asarray(unique_labels(labels))}
             sample, fitted.classes_ = inputs.labelled(fitted, X, y, sample_weight, **settings)
-            fitted._fit(sample)
+            fitted._begin(sample)
             return self._adopt(fitted)
         sums = self._known_sums()
         settings = {"classes": union(sums.classes, labels), "reset": False}

@@ -194,6 +194,19 @@ class RowSums:
         kept = KeptRows.of(sample, rows_per_class(len(classes), sample.dim))
         return RowSums(classes, statistics, kept)
 
+    def require(self) -> None:
+        """Raise unless the parts fit each other, as parts of a damaged file may not."""
+        s, kept, n = self.statistics, self.kept, len(self.kept.y)
+        C, p = len(self.classes), s.dim
+        if s.total.shape != (C, p):
+            raise ValueError(f"{C} labels of {s.num_classes} sums")
+        shapes = {"rows": (n, p), "limit": (C,), **dict.fromkeys(("key", "count", "weight"), (n,))}
+        for name, shape in shapes.items():
+            if (got := tuple(getattr(kept, name).shape)) != shape:
+                raise ValueError(f"expected kept.{name} {shape}, got {got}")
+        if n and not 0 <= int(kept.y.min()) <= int(kept.y.max()) < C:
+            raise ValueError(f"expected kept rows of {C} classes, got {s!r}")
+
     @property
     def per_class(self) -> int:
         """The most rows that are kept of each class."""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # The environment variable that names the folder of the datasets.
 DATA_VARIABLE = "RESULTANT_DATA"
+# The format of saved classifiers, in their metadata.
+CLASSIFIER = "resultant.classifier"
 # The path that stands for the standard input, and its file formats by their first bytes.
 STDIN = "-"
 MAGIC = {
@@ -308,8 +310,13 @@ def standard_input() -> Iterator[Path]:
 
 def refuse_network(path: Path | str) -> None:
     """Raise if a path where features are expected holds networks."""
+    from resultant._core.tensor_files import read_metadata
     from resultant.training.network_files import first_names, list_networks
 
+    about = read_metadata(path) or {}
+    if str(about.get("format", "")).startswith(CLASSIFIER):
+        advice = "resultant predict reads it, with features"
+        raise ValueError(f"expected features, got a classifier: {path}; {advice}")
     networks, features = list_networks(path)
     if not networks:
         return

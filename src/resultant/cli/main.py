@@ -56,6 +56,13 @@ COMMANDS = {
         ("export", "a network and its classifier as ONNX, or for timm"),
         ("probe", "accuracy of linear probes on features"),
     )
+} | {
+    name: Command(f"resultant.cli.sums:{name.title()}", f"resultant.cli.sums:{name}", summary)
+    for name, summary in (
+        ("sums", "a classifier of feature files that can grow"),
+        ("merge", "the sums of several machines as one"),
+        ("forget", "sums without rows, or without classes"),
+    )
 }
 # Entry points of other distributions, such as the reproduction of the paper.
 GROUP = "resultant.commands"

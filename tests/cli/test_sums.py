@@ -1,0 +1,129 @@
+"""Files of sums from the shell: as one fit to all rows, and whole or not at all."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits
+
+from resultant import VMFClassifier
+from resultant._core import tensor_files
+from resultant.cli import main as cli
+
+WORDS = np.array([f"digit {c}" for c in "0123456789"])
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Rows of digits in three files; the last class is in the last file alone."""
+    monkeypatch.chdir(tmp_path)
+    X, y = load_digits(return_X_y=True)
+    X, y = X.astype(np.float32), y
+    owner = np.where(y == 9, 2, np.arange(len(y)) % 3)
+    for k in range(3):
+        table = pd.DataFrame(X[owner == k]).add_prefix("f")
+        table["label"] = WORDS[y[owner == k]]
+        if k == 1:
+            table.to_csv(f"{k}.csv", index=False)
+        else:
+            table.to_parquet(f"{k}.parquet")
+    return {"X": X, "y": WORDS[y], "owner": owner}
+
+
+def call(words: str) -> int:
+    return cli.main(words.split())
+
+
+def fit(files: dict[str, Any], rows: Any) -> VMFClassifier:
+    return VMFClassifier(whiten="within", shrinkage=0.3).fit(files["X"][rows], files["y"][rows])
+
+
+def alike(path: str, whole: VMFClassifier, X: np.ndarray) -> None:
+    loaded = VMFClassifier.load(path)
+    assert loaded.classes_.tolist() == whole.classes_.tolist()
+    np.testing.assert_allclose(loaded.predict_proba(X), whole.predict_proba(X), atol=1e-5)
+
+
+def test_sums_merge_and_forget(files: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    X, owner = files["X"], files["owner"]
+    assert call("sums 0.parquet 1.csv --out some.safetensors") == 0
+    said = capsys.readouterr().out
+    assert "sums: some.safetensors: 1,078 rows of 9 classes, 64 dimensions; 1,078 of the" in said
+    alike("some.safetensors", fit(files, owner < 2), X)
+    assert call("sums 2.parquet --out more.safetensors") == 0
+    assert call("merge some.safetensors more.safetensors --out all.safetensors") == 0
+    alike("all.safetensors", whole := fit(files, owner < 3), X)
+    assert call("forget all.safetensors --rows 2.parquet --out back.safetensors") == 0
+    back = VMFClassifier.load("back.safetensors")
+    # The label remains, without rows.
+    p, some = np.asarray(back.predict_proba(X)), VMFClassifier.load("some.safetensors")
+    np.testing.assert_allclose(p[:, :9], some.predict_proba(X), atol=1e-5)
+    assert (p[:, 9] == 0).all()
+    table = pd.DataFrame({"label": files["y"]})
+    capsys.readouterr()
+    frame = pd.DataFrame(X).add_prefix("f").assign(label=table["label"])
+    frame.to_parquet("new.parquet")
+    assert call("predict all.safetensors new.parquet --out p.parquet --error 0.1") == 0
+    predicted = pd.read_parquet("p.parquet")
+    assert (predicted["predicted"] == np.asarray(whole.predict(X))).mean() > 0.999
+    assert predicted["none_of_these"].mean() < 0.1
+    assert cli.main(["forget", "all.safetensors", "--label", "digit 3", "digit 4"]) == 0
+    others = ~np.isin(files["y"], ["digit 3", "digit 4"])
+    alike("all.safetensors", fit(files, others), X)
+
+
+WRONG = [
+    ("sums 0.parquet --out x.csv", "a name that ends in .safetensors"),
+    ("sums 0.parquet --out x.safetensors --split test", "features of the split test"),
+    ("sums none.parquet --out x.safetensors", "none.parquet"),
+    ("merge a.safetensors --out x.safetensors", "expected two files of sums or more, got 1"),
+    ("merge a.safetensors 0.parquet --out x.safetensors", "expected 0.parquet to be a file of"),
+    ("merge a.safetensors plain.safetensors --out x.safetensors", "plain.safetensors and a.safet"),
+    ("forget a.safetensors", "expected --rows or --label, got neither"),
+    ("forget a.safetensors --label cat", "expected --label among digit 0, .*, got cat"),
+    ("forget a.safetensors --rows 1.csv", "rows that were added, got 63 rows of 'digit 1', which"),
+    ("analyze a.safetensors --quiet", "expected features, got a classifier: a.safetensors"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_refusals_leave_the_file(
+    words: str, message: str, files: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit(files, files["owner"] == 0).save("a.safetensors", rows=True)
+    plain = VMFClassifier().fit(files["X"], files["y"])
+    plain.save("plain.safetensors", rows=True)
+    before = Path("a.safetensors").read_bytes()
+    assert call(words) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert re.search(message, line), line
+    assert Path("a.safetensors").read_bytes() == before and not Path("x.safetensors").exists()
+
+
+def test_a_full_disk_leaves_the_file(
+    files: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit(files, files["owner"] == 0).save("a.safetensors", rows=True)
+    before = Path("a.safetensors").read_bytes()
+
+    def full(tensors: Any, path: Path, metadata: Any) -> None:
+        Path(path).write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tensor_files, "save_file", full)
+    assert cli.main(["forget", "a.safetensors", "--label", "digit 3"]) == 1
+    assert "No space left" in capsys.readouterr().err
+    assert Path("a.safetensors").read_bytes() == before
+    assert [p.name for p in Path().glob("*.tmp*")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
+def test_ray_merges_the_files(files: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert call("sums 0.parquet 1.csv 2.parquet --out all.safetensors --engine ray") == 0
+    alike("all.safetensors", fit(files, files["owner"] < 3), files["X"])
