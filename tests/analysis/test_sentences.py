@@ -1,0 +1,198 @@
+"""Toy files from their rows to the sentences of the report: some that must appear, some that must
+not, and none that contradicts the numbers beside it."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_wine
+
+import resultant
+from resultant.analysis.result import FeatureResult
+
+RNG = np.random.default_rng
+
+
+class Toy(NamedTuple):
+    """Features with labels, options, and patterns of sentences."""
+
+    X: np.ndarray
+    y: np.ndarray
+    options: dict[str, Any]
+    must: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+
+def blobs(
+    sizes: list[int], dim: int = 8, noise: float = 0.4, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw classes around random directions."""
+    rng, y = RNG(seed), np.repeat(np.arange(len(sizes)), sizes)
+    means = RNG(1).normal(size=(len(sizes), dim))
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    return means[y] + noise * rng.normal(size=(len(y), dim)), y
+
+
+def ties() -> Toy:
+    X, y = blobs([60, 60, 60], noise=0.05)
+    return Toy(X, y, {}, (r"\d methods tie, and this is the simplest",), ("the best of all",))
+
+
+def random_labels() -> Toy:
+    X, y = blobs([100, 100, 100])
+    y = RNG(3).permutation(y)
+    must = "These features do not carry these labels", "no method is clearly ahead"
+    return Toy(X, y, {}, must, ("Use ", "tie"))
+
+
+def copies() -> Toy:
+    """Noise, each row four times: a nearest neighbour knows the copies."""
+    rng = RNG(0)
+    X, y = rng.normal(size=(100, 16)), rng.integers(0, 3, 100)
+    must = (r"\d+ rows repeat another row of the same split",)
+    never = ("network", "in another split", r"100\.0 %")
+    return Toy(np.repeat(X, 4, 0), np.repeat(y, 4), {}, must, never)
+
+
+def shifted() -> Toy:
+    """Test rows of another site: columns are moved."""
+    X, y = blobs([80, 80, 80, 80], noise=0.25)
+    q, t = blobs([30, 30, 30, 30], noise=0.25, seed=1)
+    q[:, :3] += 0.8
+    must = ("Either the features were trained on the training rows, or the test rows differ",)
+    return Toy(X, y, {"test": (q, t)}, must, ("the network",))
+
+
+def two_classes() -> Toy:
+    X, y = blobs([100, 100], noise=0.6)
+    return Toy(X, y, {}, ("The metric is accuracy", r"Use .* accuracy on the test rows"))
+
+
+def thousand_classes() -> Toy:
+    X, y = blobs([4] * 1000, dim=64, noise=0.1)
+    must = ("1,000 classes have fewer than 3 test rows",)
+    return Toy(X, y, {"references": "none"}, must, ("stratified sample",))
+
+
+def single_rows() -> Toy:
+    """Some classes have one row; they are left out with a note."""
+    X, y = blobs([40, 40, 40, 1, 1], noise=0.3)
+    return Toy(X, y, {}, ("2 classes have a single training row, left out",))
+
+
+def unequal() -> Toy:
+    X, y = blobs([200, 60, 20, 10], noise=0.5)
+    must = ("The metric is balanced accuracy", "8 to 160 training rows", "--metric accuracy")
+    return Toy(X, y, {}, must)
+
+
+def few_test_rows() -> Toy:
+    X, y = blobs([20, 20, 20], noise=0.3)
+    must = ("Only 12 test rows: accuracies are rough",)
+    return Toy(X, y, {}, must)
+
+
+def dominant() -> Toy:
+    X, y = blobs([400, 20, 20], noise=0.3)
+    return Toy(X, y, {"metric": "accuracy"}, (r"90\.9 % of the test rows are class 0",))
+
+
+def wine() -> Toy:
+    wine = load_wine()
+    must = ("One column varies", r"Use (linear discriminant|logistic|nearest centroid)")
+    return Toy(wine.data, wine.target, {}, must)
+
+
+def digits() -> Toy:
+    digits = load_digits()
+    never = ("do not carry", "repeat", "seen", "sorted")
+    return Toy(digits.data, digits.target, {}, (r"Use .*: (9\d\.\d|100\.0) % accuracy",), never)
+
+
+TOYS: tuple[Callable[[], Toy], ...] = (
+    *(ties, random_labels, copies, shifted, two_classes, thousand_classes, single_rows),
+    *(unequal, few_test_rows, dominant, wine, digits),
+)
+
+
+@pytest.mark.parametrize("toy", TOYS, ids=lambda toy: toy.__name__)
+def test_sentences_of_toy_files(toy: Callable[[], Toy]) -> None:
+    X, y, options, must, never = toy()
+    result = resultant.analyze(X, y, **options).first
+    data, advice = result.data, result.recommendation
+    warnings = (warning.text for warning in data.warnings)
+    text = "\n".join([*advice.sentences, data.metric_reason, *warnings, *data.notes])
+    for pattern in must:
+        assert re.search(pattern, text), (pattern, text)
+    for pattern in never:
+        assert not re.search(pattern, text), (pattern, text)
+    agrees(result)
+
+
+def agrees(result: FeatureResult) -> None:
+    """The sentences agree with the numbers of the table."""
+    advice, metric = result.recommendation, result.data.metric
+    methods = {m.key: m for m in result.methods if m.family != "baseline"}
+    best = max(m.validation.value for m in methods.values())
+    assert methods[advice.best].validation.value == best
+    text = " ".join(advice.sentences)
+    for m in methods.values():
+        assert m.accuracy.low < m.accuracy.high and m.balanced.low < m.balanced.high
+        if m.difference is not None:
+            assert m.difference.low < m.difference.high
+    if advice.key is None:
+        return
+    used = methods[advice.key]
+    value = used.metric(metric)
+    assert f"Use {used.name}: {100 * value.value:.1f} % {metric} on the test rows" in text
+    assert f"{100 * used.validation.value:.1f} % {metric} on the validation rows" in text
+    if "best of all" in text:
+        assert used.validation.value == best
+    words = {"ties with": "tie", "beats": "worse", "is behind": "better"}
+    said = re.search(r"it (ties with|beats|is behind) (.*): (.*) points \[(.*), (.*)\]", text)
+    assert said is not None
+    (other,) = (m for m in methods.values() if m.name == said[2])
+    assert other.difference is not None and other.difference.verdict == words[said[1]]
+    gain, low, high = (float(v.replace("−", "-")) for v in said.groups()[2:])
+    d = other.difference
+    assert (gain, low, high) == tuple(
+        pytest.approx(-100 * v, abs=0.051) for v in (d.gain, d.high, d.low)
+    )
+    assert low <= gain <= high
+
+
+def test_wine_is_within_two_points_of_plain_references() -> None:
+    """Standardized logistic regression and discriminant analysis, on the same test rows."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from resultant.analysis.read import read
+
+    X, y = load_wine(return_X_y=True)
+    (data,) = read(X, y)
+    result = resultant.analyze(X, y).first
+    train = data.train.read(slice(None)).numpy()  # pyright: ignore[reportArgumentType]
+    test = data.test.read(slice(None)).numpy()  # pyright: ignore[reportArgumentType]
+    for key, model in (
+        ("LogisticRegression", make_pipeline(StandardScaler(), LogisticRegression())),
+        ("LinearDiscriminantAnalysis", LinearDiscriminantAnalysis()),
+    ):
+        plain = model.fit(train, data.train.y).score(test, data.test.y)
+        assert result.method(key).accuracy.value >= plain - 0.02, key
+
+
+def test_a_page_of_a_file_has_the_same_sentences(tmp_path: Path) -> None:
+    """From the file to the page and the summary."""
+    X, y, *_ = unequal()
+    np.savez(tmp_path / "z.npz", X=X, y=y)
+    result = resultant.analyze(tmp_path / "z.npz", out=tmp_path / "out", references="none")
+    page = (tmp_path / "out" / "index.html").read_text().replace("\u00a0", " ")
+    shown = (tmp_path / "out" / "summary.md").read_text()
+    for sentence in (*result.first.recommendation.sentences, *result.first.steps):
+        assert sentence in page
+        assert sentence in shown.replace("\\", "")
