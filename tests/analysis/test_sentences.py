@@ -112,9 +112,10 @@ def digits() -> Toy:
     return Toy(digits.data, digits.target, {}, (r"Use .*: (9\d\.\d|100\.0) % accuracy",), never)
 
 
-TOYS: tuple[Callable[[], Toy], ...] = (
-    *(ties, random_labels, copies, shifted, two_classes, thousand_classes, single_rows),
-    *(unequal, few_test_rows, dominant, wine, digits),
+TOYS = (
+    *(ties, random_labels, copies, shifted, two_classes, single_rows, unequal, few_test_rows),
+    *(dominant, wine),
+    *(pytest.param(toy, marks=pytest.mark.slow) for toy in (thousand_classes, digits)),
 )
 
 
