@@ -189,7 +189,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
             auto = is_auto(self.shrinkage)
             shrinkages = validation.SHRINKAGES if auto else (require_shrinkage(self.shrinkage),)
         refine: Any = require_precision(self.refine)
-        precisions = (None, *PRECISIONS) if is_auto(refine) else (refine,)
+        precisions = PRECISIONS if is_auto(refine) else (refine,)
         self.shrinkage_, self.refine_ = shrinkages[0], precisions[0]
         if refine is not None:
             self._require_refinable(self.realization, self.beta, self.components)

@@ -62,8 +62,9 @@ class VMFClassifierCV(VMFClassifier):
         shrinkage: Shrinkages of the metric ``within``, or ``"auto"`` for 0.1 to 0.5 and beyond.
         components: Numbers per class, or ``"auto"``: 1, and 4 and more.
         center: Subtract the mean of the class means in the metric.
-        refine: Precisions of refined classes, and None for those of sums; or ``"auto"``: None, 3 to
-            0.03 and beyond.
+        refine: Precisions of refined classes, and None for those of sums; or ``"auto"``: 3 to 0.03
+            and beyond, but None if realization, beta, temperature, estimator or components are
+            given, which say how classes of sums are scored, and for ``"loo"``.
         lift: Concentrations of random features that are tried with ``refine``, and None; or
             ``"auto"``: None, and 0.5 and 1 for up to 4,096 rows of up to 128 dimensions.
 
@@ -193,6 +194,13 @@ class VMFClassifierCV(VMFClassifier):
     def _rule(self) -> tuple[str, Any, float, float]:
         return self.best_estimator_._rule()
 
+    @property
+    def _refines(self) -> bool:
+        """True if no rule of sums is asked for, and there are folds: ``auto`` refines."""
+        rule = self.realization, self.beta, self.temperature, self.components, self.estimator
+        wanted = REALIZATIONS, AXES["beta"], AXES["temperature"], 1, "mle"
+        return all(map(np.array_equal, rule, wanted)) and not isinstance(self.cv, str)
+
     def _lists(self) -> dict[str, list[Any]]:
         """Return the values of each axis of the search."""
         lists: dict[str, list[Any]] = {}
@@ -221,9 +229,7 @@ class VMFClassifierCV(VMFClassifier):
         else:
             lists["components"] = [1] if isinstance(self.cv, str) else [1, 4]
         if is_auto(self.refine):
-            # Without ``angular`` there is nothing to refine, and no left-out row has classes.
-            possible = "angular" in lists["realization"] and not isinstance(self.cv, str)
-            lists["refine"] = [None, *PRECISIONS] if possible else [None]
+            lists["refine"] = list(PRECISIONS) if self._refines else [None]
         else:
             values = self.refine if isinstance(self.refine, Sequence) else [self.refine]
             lists["refine"] = [require_precision(value) for value in values]

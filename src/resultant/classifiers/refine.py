@@ -38,8 +38,8 @@ PRECISIONS = (3.0, 1.0, 0.3, 0.1, 0.03)
 
 # The most passes of a fit.
 MOST_PASSES = 300
-# Bound of the relative error of theta in a search.
-SEARCH_TOLERANCE = 3e-2
+# Nats per row by which the function of a search may be above its least value.
+SEARCH_NATS = 3e-4
 # Pairs of steps and gradients that approximate the curvature.
 MEMORY = 10
 
@@ -160,19 +160,14 @@ class Refinement:
         return value, gradient
 
     def fit(
-        self, precision: float, start: Tensor | None = None, tolerance: float | None = None
+        self, precision: float, start: Tensor | None = None, nats: float | None = None
     ) -> Tensor:
-        """Return theta [C, p] for a precision, from a start [C, p] that is near it, of a relative
-        error of the ``tolerance``, by default the root of the rounding of the dtype."""
+        """Return theta [C, p] for a precision, where the function is above its least value by about
+        ``nats`` per row; by default, by little more than its rounding."""
         begin = self.prior if start is None else start
-        most = torch.finfo(begin.dtype).eps ** 0.5 if tolerance is None else tolerance
-
-        def near(theta: Tensor, gradient: Tensor) -> bool:
-            # The function is convex by ``precision`` at least: the distance to the minimum is no
-            # more than the gradient over it.
-            return float(gradient.norm()) <= most * precision * float(theta.norm())
-
-        return minimize(lambda theta: self.evaluate(theta, precision), begin, near)
+        nats = torch.finfo(begin.dtype).eps ** 0.75 if nats is None else nats
+        least = nats * float(self.statistics.weight.sum())
+        return minimize(lambda theta: self.evaluate(theta, precision), begin, least)
 
 
 class RefinableFold:
@@ -221,24 +216,25 @@ class RefinableFold:
             # The same boundaries in another metric.
             start = theta * before / scale
             start *= theta.norm() / start.norm()
-        theta = refinement.fit(precision, start, SEARCH_TOLERANCE)
+        theta = refinement.fit(precision, start, SEARCH_NATS)
         self._last = theta, scale
         return rows @ theta.T, refinement.statistics
 
 
 def minimize(
-    evaluate: Callable[[Tensor], tuple[float, Tensor]],
-    start: Tensor,
-    near: Callable[[Tensor, Tensor], bool],
+    evaluate: Callable[[Tensor], tuple[float, Tensor]], start: Tensor, least: float
 ) -> Tensor:
-    """Minimize a strictly convex function of a tensor by L-BFGS until ``near`` is true of the
-    tensor and its gradient, or until rounding hides all progress."""
+    """Minimize a strictly convex function of a tensor by L-BFGS until the expected decrease is
+    below ``least``, or rounding hides it."""
     at, (value, gradient) = start, evaluate(start)
     pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=MEMORY)
     passes = 1
-    while passes < MOST_PASSES and not near(at, gradient):
+    while passes < MOST_PASSES:
         step = -_inverse(gradient, pairs)
         slope = float((step * gradient).sum())
+        # A few pairs know the curvature.
+        if not slope < 0 or (len(pairs) > 2 and -slope / 2 <= least):
+            break
         size = 1.0 if pairs else min(1.0, 1 / float(gradient.norm()))
         for _ in range(20):
             new = at + size * step

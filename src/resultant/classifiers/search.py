@@ -183,7 +183,8 @@ class Search:
         counts, shrinkages = self.axes["components"], self.axes["shrinkage"]
         inside = tuple(s for s in shrinkages if s is not None)
         metrics = [(None,)] * (None in shrinkages) + [inside] * bool(inside)
-        for metric in metrics:
+        # Refined classes alone need no others.
+        for metric in metrics if None in self.axes["refine"] else ():
             found: dict[str, Candidate] = {}
             for name in (name for name in SEARCHED if name in self.axes["realization"]):
                 # Class temperatures change the slopes as angular does, to first order.
