@@ -27,7 +27,7 @@ from resultant.score.exact import vmf_score
 from resultant.vmf.distribution import VonMisesFisher
 
 TAU, LOSS = 0.2, "mean_test_neg_log_loss"
-PLAIN: dict[str, Any] = {"whiten": None, "components": 1}
+PLAIN: dict[str, Any] = {"whiten": None, "components": 1, "refine": None}
 SMALL = {"realization": ("native", "angular"), "beta": 0.0, "temperature": 0.1, **PLAIN}
 
 
@@ -112,6 +112,20 @@ def test_the_metric_is_chosen_where_it_helps() -> None:
     assert chosen.comparisons_["shrinkage"]["interval"][0] > 0
 
 
+def test_a_rule_of_sums_is_not_refined() -> None:
+    """Unless a precision is asked for: ``auto`` leaves what the user chose."""
+    X, y = sample()
+    asked: Any = {"realization": "native"}, {"temperature": (0.1, 1.0)}, {"cv": "loo"}
+    for settings in (*asked, {"components": (1, 2)}, {"beta": 0.5}):
+        assert "refine" not in VMFClassifierCV(**{"cv": 2, **settings}).fit(X, y).best_params_
+    assert VMFClassifierCV(cv=2, lift=None).fit(X, y).best_params_["refine"] > 0
+    chosen = VMFClassifierCV(cv=2, refine=(None, 0.3), lift=None).fit(X, y)
+    kinds = {bool(point.get("refine")) for point in chosen.cv_results_["params"]}
+    assert (
+        kinds == {False, True} and chosen.comparisons_["refine"]["reference"].get("refine") is None
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("cv", [3, "loo"])
 def test_tensors_and_chunks(cv: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +166,7 @@ def test_groups_share_a_fold_and_splits_of_a_user_are_kept(monkeypatch: pytest.M
 def test_comparisons(scoring: str) -> None:
     """Gains are differences of scores; the first values are the reference of all parameters."""
     X, y = sample()
-    chosen = VMFClassifierCV(scoring=scoring, components=1).fit(X, y)
+    chosen = VMFClassifierCV(scoring=scoring, components=1, refine=None).fit(X, y)
     results, points = chosen.cv_results_, chosen.cv_results_["params"]
     mean = results["mean_test_score"]
     for name, comparison in chosen.comparisons_.items():
