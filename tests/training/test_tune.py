@@ -20,11 +20,13 @@ from torch import Tensor
 
 import resultant
 from cli.conftest import Shown, call
+from images.photos import write_parquet
 from resultant import LogitAdjustedCrossEntropy, ProCoLoss, VMFClassifier
 from resultant.features.store import FeatureStore
 from resultant.images.opening import open_images, open_pictures
 from resultant.images.photo_views import normalize
-from resultant.training import tune as tuning
+from resultant.images.vision import vision_module
+from resultant.training import encoder, tune as tuning
 from resultant.training.checkpoints import TRAINED, load_network
 from resultant.training.config import Run, TuneConfig
 from resultant.training.encoder import build, timm_encoder
@@ -284,6 +286,36 @@ CONFIG = TuneConfig(
     clip=1e9,
 )
 STEPS, N, C = 2, 6, 3
+
+
+@pytest.mark.slow
+def test_a_folder_of_a_network_is_not_needed_later(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tuned from a folder of timm, from Parquet with classes by name; used after both are gone."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    timm: Any = vision_module("timm")
+    hub: Any = vision_module("timm.models._hub")
+    hub.save_for_hf(timm.create_model("test_resnet", num_classes=7), "saved", model_args={})
+    images, labels = [], []
+    for name in SIZES:
+        for path in sorted((folder / "data" / name).iterdir()):
+            images.append(path.read_bytes())
+            labels.append(name)
+    write_parquet(Path("table/train.parquet"), labels, images=images)
+    settings: dict[str, Any] = {"epochs": 1, "batch_size": 16, "size": 32, "references": "none"}
+    report = resultant.tune("table", "local-dir:saved", out="out", **settings).report
+    # Head and tail by all images that train or validate.
+    train = open_images("table").train
+    sizes = np.bincount(train.labels)
+    assert report["counts"] == [sizes.min(), sizes.max()]
+    assert report["images"]["train"] + report["images"]["val"] == len(train)
+    shutil.rmtree("saved")
+    encoder.configuration_of.cache_clear()
+    table = resultant.predict("out", "table").to_pandas()
+    assert len(table) == len(labels) and table["row"].tolist() == list(range(len(labels)))
+    assert set(table["predicted"]) <= set(SIZES)
 
 
 def tuner_of(config: TuneConfig, kind: type[Tuner] = Tuner) -> Tuner:

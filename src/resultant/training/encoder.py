@@ -73,21 +73,36 @@ def timm_encoder(
 def configuration_of(architecture: str) -> dict[str, Any]:
     """Return the configuration of the pretrained weights of a network by its name in timm, of the
     Hugging Face hub (``hf_hub:timm/...``) or of a folder (``local-dir:...``)."""
-    timm, hub = vision_module("timm"), vision_module("timm.models._hub")
-    source, _, name = architecture.partition(":")
-    readers = {"hf-hub": hub.load_model_config_from_hf}
-    readers |= {"local-dir": hub.load_model_config_from_path}
-    if read := readers.get(source.lower().replace("_", "-")):
-        try:
-            return read(name)[0]
-        except Exception as error:
-            # The hub, the web and the disk each have their own errors.
-            rule = f"expected the network {name} of {source}"
-            raise ValueError(f"{rule}, got: {one_line(error)[:200]}") from None
+    timm = vision_module("timm")
+    if (other := elsewhere(architecture)) is not None:
+        return other[0]
     if not timm.is_model(architecture) or timm.get_pretrained_cfg(architecture) is None:
         rule = "expected an architecture of timm, such as resnet50, or hf_hub:NAME"
         raise ValueError(f"{rule}, got {architecture!r}")
     return timm.get_pretrained_cfg(architecture).to_dict()
+
+
+def elsewhere(architecture: str) -> tuple[dict[str, Any], str, Any] | None:
+    """Return the configuration, the name in timm and the arguments of a network of the hub or of a
+    folder; None for one of timm."""
+    hub, (source, _, name) = vision_module("timm.models._hub"), architecture.partition(":")
+    readers = {"hf-hub": hub.load_model_config_from_hf}
+    readers |= {"local-dir": hub.load_model_config_from_path}
+    if (read := readers.get(source.lower().replace("_", "-"))) is None:
+        return None
+    try:
+        return read(name)
+    except Exception as error:
+        # The hub, the web and the disk each have their own errors.
+        rule = f"expected the network {name} of {source}"
+        raise ValueError(f"{rule}, got: {one_line(error)[:200]}") from None
+
+
+def name_in_timm(architecture: str) -> str:
+    """Return the name by which timm builds a network without its folder or the hub; the given one
+    for a network with arguments of its own."""
+    other = elsewhere(architecture)
+    return architecture if other is None or other[2] else other[1]
 
 
 class CosineClassifier(nn.Module):

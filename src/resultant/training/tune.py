@@ -44,7 +44,7 @@ from resultant.images.store import ImageStore, OnImages, delete_stores, open_sto
 from resultant.training.batches import Batches
 from resultant.training.checkpoints import LoadedNetwork, load_network, save_network
 from resultant.training.config import Run, TuneConfig
-from resultant.training.encoder import build
+from resultant.training.encoder import build, name_in_timm
 from resultant.training.evaluation import network_outputs
 from resultant.training.extract import Precision, extract, timm_network
 from resultant.training.job import Progress
@@ -58,6 +58,8 @@ from resultant.training.tuner import TuneJob, Tuner
 # Files in the folder of a tuned network; `NETWORK` and `CLASSIFIER` are those that predict.
 FROZEN, TUNED, RESULTS, PAGE = "frozen.safetensors", "tuned.safetensors", "tune.json", "tune.md"
 TRAINING, STORE = "training", "store"
+# The entry of `ImageSplits.about` with the training images per class before some validate.
+COUNTS = "counts"
 # Standard errors by which a fine-tuned network must be ahead on the validation images: the network
 # as it came is simpler.
 AHEAD = 1.0
@@ -215,6 +217,8 @@ def with_validation(data: ImageSplits, share: float, seed: int) -> ImageSplits:
         if not held.any():
             rule = "expected a class of four training images or more, to choose by"
             raise ValueError(f"{rule}, got {counted(len(train), 'image', 'images')}; give val")
+        # Classes are head or tail by all their images.
+        data = replace(data, about={**data.about, COUNTS: data.counts.tolist()})
         train, val = train.select(~held), train.select(held)
     splits = replace(data, train=train, val=val, test=test)
     known = np.concatenate([train.contents, val.contents])
@@ -403,6 +407,11 @@ class _Work:
         return self.data.val
 
     @property
+    def counts(self) -> Tensor:
+        """Number of images [C] per class, which train or validate."""
+        return torch.tensor(self.data.about.get(COUNTS, self.data.counts.tolist()))
+
+    @property
     def metric(self) -> str:
         """The metric that chooses: balanced accuracy where classes are unequal."""
         return choose_metric(self.data, None)[0]  # type: ignore[arg-type]
@@ -428,6 +437,8 @@ class _Work:
     ) -> None:
         """Write the file of a network, which names the images it knows."""
         names, view = self.data.class_names, self.frozen.view
+        # Where the network came from, a folder or the hub, is not needed any more.
+        config = replace(config, architecture=name_in_timm(config.architecture))
         save_network(path, weights, config, self.run, epoch, names, self.known, view=view)
 
     @property
@@ -475,7 +486,7 @@ class _Work:
 
     def report(self, heads: list[Head], chosen: Head, tuner: Tuner) -> dict[str, Any]:
         """Return all numbers as JSON types."""
-        frozen, counts = heads[0], self.data.counts
+        frozen, counts = heads[0], self.counts
         masks = group_masks(counts)
         y = self.labels["test"]
         every = torch.ones(len(counts), dtype=torch.bool)
