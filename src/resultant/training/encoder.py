@@ -98,11 +98,22 @@ def elsewhere(architecture: str) -> tuple[dict[str, Any], str, Any] | None:
         raise ValueError(f"{rule}, got: {one_line(error)[:200]}") from None
 
 
-def name_in_timm(architecture: str) -> str:
-    """Return the name by which timm builds a network without its folder or the hub; the given one
-    for a network with arguments of its own."""
-    other = elsewhere(architecture)
-    return architecture if other is None or other[2] else other[1]
+@torch.no_grad()
+def name_in_timm(architecture: str, encoder: nn.Module, size: int) -> str:
+    """Return the name by which timm builds an encoder without its folder or the hub; the given name
+    if that is another function, by arguments that the folder or the hub has."""
+    if (other := elsewhere(architecture)) is None:
+        return architecture
+    device = next(encoder.parameters()).device
+    built = timm_encoder(other[1], size=size).to(device).eval()
+    x = torch.randn(1, 3, size, size, device=device)
+    try:
+        built.load_state_dict(encoder.state_dict())
+        same = torch.allclose(built(x), encoder.eval()(x), rtol=1e-3, atol=1e-5)
+    except RuntimeError:
+        # Other shapes.
+        same = False
+    return other[1] if same else architecture
 
 
 class CosineClassifier(nn.Module):

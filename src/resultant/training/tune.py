@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -438,8 +438,14 @@ class _Work:
         """Write the file of a network, which names the images it knows."""
         names, view = self.data.class_names, self.frozen.view
         # Where the network came from, a folder or the hub, is not needed any more.
-        config = replace(config, architecture=name_in_timm(config.architecture))
+        config = replace(config, architecture=self.architecture)
         save_network(path, weights, config, self.run, epoch, names, self.known, view=view)
+
+    @cached_property
+    def architecture(self) -> str:
+        """The name of the network in timm."""
+        encoder: Any = self.frozen.network.encoder
+        return name_in_timm(self.config.architecture, encoder, self.config.size)
 
     @property
     def known(self) -> Tensor:
