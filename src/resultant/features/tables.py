@@ -186,27 +186,29 @@ class TableRows(Rows):
             raise ValueError(f"no numbers in the first row of {name!r}")
 
     def read(self, start: int, stop: int) -> Tensor:
-        pieces, tops = [torch.empty((0, self.shape[1]), dtype=self.dtype)], self.table.tops
+        # Filled in place: pieces that are joined would take the memory twice.
+        out = torch.empty((stop - start, self.shape[1]), dtype=self.dtype)
+        numbers, tops, top = out.numpy(), self.table.tops, start
         with self.table.reading():
-            while start < stop:
-                part = bisect_right(tops, start) - 1
+            while top < stop:
+                part = bisect_right(tops, top) - 1
                 end = min(stop, tops[part + 1])
-                piece = self.table.part(part, self.columns).slice(start - tops[part], end - start)
+                piece = self.table.part(part, self.columns).slice(top - tops[part], end - top)
                 # Offsets of a hostile file may point outside of its buffers.
                 piece.validate(full=True)
-                if len(piece) != end - start:
+                if len(piece) != end - top:
                     raise ValueError("fewer rows than before; the file has changed")
-                pieces.append(self._lists(piece, start) if self.lists else self._wide(piece, start))
-                start = end
-        return pieces[-1] if len(pieces) < 3 else torch.cat(pieces)
+                fill = self._lists if self.lists else self._wide
+                fill(piece, top, numbers[top - start : end - start])
+                top = end
+        return out
 
-    def _wide(self, piece: pa.Table, top: int) -> Tensor:
-        for name in self.columns:
+    def _wide(self, piece: pa.Table, top: int, out: np.ndarray) -> None:
+        for k, name in enumerate(self.columns):
             refuse_null(piece.column(name), name, top)
-        values = np.column_stack([piece.column(name).to_numpy() for name in self.columns])
-        return torch.from_numpy(values).to(self.dtype)
+            out[:, k] = piece.column(name).to_numpy()
 
-    def _lists(self, piece: pa.Table, top: int) -> Tensor:
+    def _lists(self, piece: pa.Table, top: int, out: np.ndarray) -> None:
         column, width = piece.column(0).combine_chunks(), self.shape[1]
         refuse_null(column, self.name, top)
         lengths = _lengths(column)
@@ -216,9 +218,7 @@ class TableRows(Rows):
             raise ValueError(f"{got} of {self.name!r}, and {width} before")
         values = column.flatten()
         refuse_null(values, self.name, top, width)
-        # A copy: the memory of Arrow is read-only.
-        numbers = torch.from_numpy(values.to_numpy(zero_copy_only=False).copy())
-        return numbers.view(-1, width).to(self.dtype)
+        out[:] = values.to_numpy(zero_copy_only=False).reshape(-1, width)
 
 
 def _torch_dtype(*kinds: pa.DataType) -> torch.dtype:
