@@ -3,11 +3,12 @@
 `run` is the analysis as a sequence: `read` rows with labels, `split` them, `fit` classifiers (a
 `candidate` is one of them, `references` those of scikit-learn), `choose` one on validation rows,
 `evaluate` all on test rows, `explain` rows to look at (the `quality` of their labels and
-`duplicates`, with the `pictures` of the page), give `advice` about what to do next, and `write`
-files, of which `saved` classifiers can be loaded again. `rows` returns the table of all rows.
-`result` is what a page shows, `compare` the verdict on two feature sets, `metrics` are estimates
-and intervals, `sums` fits a classifier to files piece by piece, and `ray` reads rows on a cluster.
-`theory` and `goodness` answer questions of the paper about the classes of a `space`.
+`duplicates`, with the `pictures` of the page and the `sets` of classes of test rows), give `advice`
+about what to do next, and `write` files, of which `saved` classifiers can be loaded again. `rows`
+returns the table of all rows. `result` is what a page shows, `compare` the verdict on two feature
+sets, `metrics` are estimates and intervals, `sums` fits a classifier to files piece by piece, and
+`ray` reads rows on a cluster. `theory` and `goodness` answer questions of the paper about the
+classes of a `space`.
 
 Examples in docstrings assume ``import torch``, ``from resultant.analysis import *`` and this space:
 

@@ -145,6 +145,18 @@ class CurvePoint(Result):
 
 
 @dataclass(frozen=True, eq=False)
+class SetSummary(Result):
+    """Sets of classes of the test rows, see `VMFClassifier.predict_set`."""
+
+    error: float  # share of the rows of a class whose set may miss it
+    single: float  # share of the sets with one class, and without a class
+    empty: float
+    size: float  # mean number of classes
+    missed: float  # share of the rows whose set misses their class
+    hollow: np.ndarray  # classes [M] of too few rows, which are in every set
+
+
+@dataclass(frozen=True, eq=False)
 class FeatureMap(Result):
     """A two-dimensional map of test rows [n] with their classes."""
 
@@ -190,6 +202,7 @@ class FeatureResult(Result):
     rows: dict[str, RowTable]
     steps: tuple[str, ...] = ()  # sentences about what to do next
     curve: tuple[CurvePoint, ...] = ()  # learning curve of the vMF method of the sliders
+    sets: SetSummary | None = None  # None for classifiers without sets
     map: FeatureMap | None = None
     explorer: Explorer | None = None  # numbers of the sliders
     theory: Theory | None = None  # about the vMF classes of the method of the sliders

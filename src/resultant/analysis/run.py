@@ -21,6 +21,7 @@ from resultant.analysis.fit import Progress, few_threads, fit, unit_rows
 from resultant.analysis.pictures import explorer, feature_map, fit_directions
 from resultant.analysis.references import left_out
 from resultant.analysis.result import FeatureData, FeatureResult
+from resultant.analysis.sets import summary_of
 from resultant.analysis.space import FrozenSpace, named_groups
 from resultant.analysis.split import FeatureSet, Plan, Settings, plan
 from resultant.analysis.theory import ask_theory
@@ -193,6 +194,7 @@ def explain(study: Study, progress: Progress) -> None:
         curve = learning_curve(data, rows, vmf)
         used = result.method(study.used.key)
         steps = tuple(next_steps(result.data, used, result.confusion, found, curve, vmf.name))
+        sets = summary_of(study.used.model, data, rows.test)
         progress("map and sliders")
         directions = fit_directions(data, study.settings.estimator)
         drawn = feature_map(data, rows, directions, study.used.tested.predicted)
@@ -200,7 +202,8 @@ def explain(study: Study, progress: Progress) -> None:
         progress("theory")
         theory = ask_theory(space_of(study, vmf))
     seconds = {**result.seconds, "explain": time.perf_counter() - started}
-    more: dict[str, Any] = {"steps": steps, "curve": curve, "map": drawn, "explorer": sliders}
+    more: dict[str, Any] = {"steps": steps, "curve": curve, "sets": sets}
+    more |= {"map": drawn, "explorer": sliders}
     study.result = replace(result, rows=found, seconds=seconds, theory=theory, **more)
 
 

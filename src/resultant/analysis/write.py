@@ -19,6 +19,7 @@ from resultant.analysis.candidate import probabilities
 from resultant.analysis.explain import DEVIATIONS, places_of
 from resultant.analysis.result import AnalysisResult, Places
 from resultant.analysis.run import Study
+from resultant.analysis.sets import sets_of
 from resultant.analysis.split import FeatureSet
 from resultant.features.selection import CLASS_LABELS
 
@@ -96,10 +97,21 @@ def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
             for i in range(1, k):
                 found[f"predicted_{i + 1}"] = names[top.indices[:, i]]
                 found[f"probability_{i + 1}"] = _rounded(top.values[:, i])
+        if (sets := sets_of(model, x)) is not None:
+            found["set"] = set_column(sets, names)
         places = places_of(data.test, torch.arange(at.start, at.stop))
         parts.append({**place_columns(places, found), **found})
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return write_parquet(folder / PREDICTIONS, whole)
+
+
+def set_column(sets: Tensor, names: np.ndarray) -> np.ndarray:
+    """Return the names [n] of the classes in sets [n, C], as one list per row."""
+    column = np.empty(len(sets), object)
+    own, classes = (a.numpy() for a in sets.nonzero(as_tuple=True))
+    ends = np.bincount(own, minlength=len(sets)).cumsum()[:-1]
+    column[:] = [part.tolist() for part in np.split(names[classes], ends)]
+    return column
 
 
 def write_parquet(path: Path, columns: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from resultant._core.files import make_folder, replacing, require_writable_folder
 from resultant.analysis.result import AnalysisResult, FeatureResult
 from resultant.analysis.run import Study
+from resultant.analysis.sets import sentence
 from resultant.analysis.write import ALL_ROWS, CLASSIFIER, PREDICTIONS, RESULTS, ROWS, write_files
 from resultant.report import sections, style, summary
 from resultant.report.charts import Chart, draw, numbers
@@ -82,6 +83,12 @@ class Tab:
     result: FeatureResult
     charts: dict[str, list[Chart]]
     tables: dict[str, list[Table]]
+
+    @property
+    def sets(self) -> str:
+        """The sets of classes on the test rows."""
+        r = self.result
+        return "" if r.sets is None else sentence(r.data, r.sets)
 
     @property
     def theory(self) -> str:
