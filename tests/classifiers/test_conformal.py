@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import logsumexp
+from scipy.stats import mannwhitneyu
 from sklearn import base
 from sklearn.datasets import load_digits
 
@@ -200,3 +201,35 @@ def test_many_rows_are_ranked_among_enough(monkeypatch: pytest.MonkeyPatch) -> N
     assert number.max() == 999 and number[3] == (y == 3).sum()
     monkeypatch.setattr(sums, "KEPT_NUMBERS", 20 * 4 * 8)
     assert VMFClassifier().fit(x, y)._conformal().number.tolist() == [20] * 4
+
+
+@pytest.mark.parametrize("model", [VMFClassifier(), VMFClassifier(whiten="within", shrinkage=0.2)])
+def test_batches_that_do_not_fit_are_found(model: Any) -> None:
+    """Of like batches at most the promised share is below a threshold; of shifted ones nearly all,
+    and of permuted labels too."""
+    fitted = clone(model).fit(*draws(600, 0))
+    like, shifted, permuted = [], [], []
+    for seed in range(400):
+        x, y = draws(50, 1_000 + seed)
+        like.append(fitted.batch_p_value(x, y))
+        shifted.append(fitted.batch_p_value(x + 1.5 * np.eye(8)[7], y))
+        permuted.append(fitted.batch_p_value(x, (y + 1) % 4))
+    # A fit of the rows is one draw, which all batches share.
+    assert np.mean(np.array(like) < 0.01) < 0.04 and np.mean(np.array(like) < 0.5) < 0.75
+    assert np.mean(np.array(shifted) < 0.01) > 0.5 and np.mean(np.array(permuted) < 1e-3) > 0.95
+
+
+def test_a_batch_p_value_is_a_rank_test() -> None:
+    """Of one class: that of SciPy, without its correction for ties and continuity."""
+    x, y = draws(80, 0)
+    fitted, (new, t) = VMFClassifier().fit(x, y), draws(60, 1)
+    own = fitted._conformal().of_class(0).numpy()
+    other = fitted._scores(new[t == 0])[:, 0] / fitted._scale()
+    expected = mannwhitneyu(
+        other.numpy(), own, alternative="less", method="asymptotic", use_continuity=False
+    ).pvalue
+    assert fitted.batch_p_value(new[t == 0], t[t == 0]) == pytest.approx(expected, rel=1e-9)
+    # Rows of unknown labels are not compared.
+    labels = np.where(t == 0, 0, 9)
+    assert fitted.batch_p_value(new, labels) == pytest.approx(expected, rel=1e-9)
+    assert fitted.batch_p_value(new, np.full(60, 9)) == 1

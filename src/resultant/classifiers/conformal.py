@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy.special import ndtr
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric
-from resultant.classifiers.inputs import Array, Sample, returned, row_chunks
+from resultant.classifiers.inputs import Array, Sample, class_labels, returned, row_chunks
 
 # Share of the training rows whose score in their own class exceeds that of none of these.
 SHARE = 0.9
@@ -32,6 +34,7 @@ class Conformal:
     """Scores of known rows in their own class, to rank those of new rows."""
 
     scores: Tensor  # scores [n], sorted within each class
+    fits: Tensor  # scores [n] of the classifier in the own class, sorted within each class
     number: Tensor  # number of rows [C]
     scale: float  # factor of the classifier's scores
     none: float | None  # score of none of these, or None for no such outcome
@@ -42,11 +45,15 @@ class Conformal:
     def of(scores: Tensor, y: Tensor, num_classes: int, **settings: Any) -> Conformal:
         """Rank scores [n, C] of the classifier for rows of classes y [n]."""
         number = torch.bincount(y, minlength=num_classes)
-        empty = Conformal(scores.new_empty(0).double(), number, **settings)
-        own = empty.of_classes(scores).gather(1, y[:, None])[:, 0]
-        order = own.argsort(stable=True)
-        empty.scores = own[order[y[order].argsort(stable=True)]]
-        return empty
+        none = scores.new_empty(0).double()
+        known = Conformal(none, none, number, **settings)
+        values = []
+        for s in (known.of_classes(scores), scores.double()):
+            own = s.gather(1, y[:, None])[:, 0]
+            order = own.argsort(stable=True)
+            values.append(own[order[y[order].argsort(stable=True)]])
+        known.scores, known.fits = values
+        return known
 
     def of_classes(self, scores: Tensor) -> Tensor:
         """Return the scores [n, C] of all classes, from those of the classifier; -inf for classes
@@ -56,6 +63,11 @@ class Conformal:
         if self.none is not None:
             total = torch.logaddexp(total, torch.full_like(total, self.none))
         return torch.where(s.isneginf(), s, s - total)
+
+    def of_class(self, c: int) -> Tensor:
+        """Return the sorted scores [n] of the classifier of the known rows of a class."""
+        last = int(self.number[: c + 1].sum())
+        return self.fits[last - int(self.number[c]) : last]
 
     def p_values(self, scores: Tensor) -> Tensor:
         """Return the p-values [n, C] of the scores of the classifier; zero for classes without
@@ -135,6 +147,46 @@ class SetClassifier(BaseEstimator):
         weight = self.statistics_.weight
         weight = known.number.to(weight) if known.held_out else weight
         return returned(known.pooled(self._scores(X) / self._scale(), weight) > error, X)
+
+    def batch_p_value(self, X: Any, y: Any) -> float:
+        r"""Test that rows are like the known rows of their classes, by ranks of their scores there.
+
+        A stratified Wilcoxon test of one side: with m rows of a class among n known ones, the mean
+        rank has variance :math:`(n+m+1)/(12nm)` if both are alike. A batch that is like the fitted
+        rows is below 0.001 about once in a thousand batches, or less often; one of another camera,
+        year or labelling is below it the sooner the larger it is.
+
+        Args:
+            X, y: Rows [N, p] that are not fitted yet, and labels [N]; those of labels without known
+                rows are left out.
+
+        Returns:
+            The p-value, 1 if no row can be compared; small if the rows fit their classes worse than
+            the known rows do.
+
+        Example:
+            >>> X = [[1.0, 0.1], [1.0, -0.2], [1.0, 0.2], [0.1, 1.0], [0.2, 1.0], [-0.2, 1.0]]
+            >>> model = VMFClassifier().fit(X, [0, 0, 0, 1, 1, 1])
+            >>> round(model.batch_p_value([[0.5, 1.0], [0.4, 1.0], [0.6, 1.0]], [0, 0, 0]), 3)
+            0.025
+        """
+        labels, known = class_labels("y", y), self._conformal()
+        scores = self._scores(X).double() / self._scale()
+        check_consistent_length(scores, labels)
+        index = {name: c for c, name in enumerate(self.classes_.tolist())}
+        classes = np.array([index.get(name, -1) for name in labels.tolist()])
+        excess = variance = 0.0
+        for c in np.unique(classes[classes >= 0]).tolist():
+            own = known.of_class(c)
+            new = scores[torch.from_numpy(classes == c).to(scores.device), c].contiguous()
+            n, m = len(own), len(new)
+            if not n or not bool(new.isfinite().any()):
+                continue
+            # A row among equal ones has their middle rank.
+            sides = (torch.searchsorted(own, new, right=right) for right in (False, True))
+            excess += float(sum(side.double().sum() for side in sides)) / (2 * n) - m / 2
+            variance += m * (n + m + 1) / (12 * n)
+        return float(ndtr(excess / variance**0.5)) if variance else 1.0
 
     def _known_scores(self) -> Conformal | None:
         """Return the ranked scores, if there are any."""

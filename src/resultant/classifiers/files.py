@@ -32,7 +32,7 @@ CHOSEN = ("temperature_", "shrinkage_", "refine_", "scale_", "calibration_")
 # The names of columns, as scikit-learn calls them.
 NAMES = "feature_names_in_"
 
-RANKED, CONFORMAL = ("scores", "number"), ("scale", "none", "held_out", "rule")
+RANKED, CONFORMAL = ("scores", "fits", "number"), ("scale", "none", "held_out", "rule")
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
