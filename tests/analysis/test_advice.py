@@ -8,7 +8,7 @@ import pytest
 
 from resultant.analysis.advice import SHARES, about_rows, learning_curve, next_steps
 from resultant.analysis.metrics import Difference, stratified
-from resultant.analysis.result import Confusion
+from resultant.analysis.result import Confusion, Places
 from resultant.analysis.run import Study, run
 from resultant.analysis.split import FeatureSet, Settings
 from small_features import small_set
@@ -52,7 +52,11 @@ def test_steps_name_rows_and_classes(study: Study) -> None:
     result = study.result
     assert result is not None
     table = result.rows["label"]
-    first, *others = result.steps
+    own = result.recommended
+    assert own is not None
+    strong = replace(own, accuracy=replace(own.accuracy, value=0.95))
+    first = next(next_steps(result.data, strong, result.confusion, result.rows, (), "vMF"))
+    _, *others = result.steps
     assert f"Check {table.total} labels that are likely wrong" in first
     assert f"begin with {table.places.name(0)}" in first
     assert "have the label class 1." in first
@@ -66,6 +70,21 @@ def steps(study: Study, **changes: Any) -> list[str]:
     used = replace(result.recommended, class_accuracy=changes.pop("accuracy"))
     parts: dict[str, Any] = {"confusion": result.confusion, "tables": {}, "curve": ()}
     return list(next_steps(result.data, used, **{**parts, **changes}, fitted="vMF"))
+
+
+def test_a_weak_classifier_accuses_nobody(study: Study) -> None:
+    """Rows of two splits of a file are told apart; an id that is the row number is said once."""
+    result = study.result
+    assert result is not None and result.recommended is not None
+    table, own = result.rows["label"], result.recommended
+    rows = table.places.row
+    splits = np.array(["train", "test"] * len(rows))[: len(rows)]
+    places = Places(splits, np.full(len(rows), "a.npz"), rows, {"id": [str(r) for r in rows]})
+    weak = replace(own, accuracy=replace(own.accuracy, value=0.45))
+    tables = {"label": replace(table, places=places)}
+    first = next(next_steps(result.data, weak, result.confusion, tables, (), "vMF"))
+    assert "likely wrong" not in first and "is right on 45 % of the test rows" in first
+    assert f"begin with row {rows[0]} of train. " in first
 
 
 def test_classes_of_few_rows_are_asked_for(study: Study) -> None:

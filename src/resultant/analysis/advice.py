@@ -20,6 +20,8 @@ SHARES = (0.125, 0.25, 0.5, 1.0)
 
 # Classes that are named at most, and how far below the mean accuracy of all they are.
 WORST, BELOW = 3, 0.1
+# Accuracy on the test rows from which most labels that a classifier disagrees with are wrong.
+MOSTLY_RIGHT = 0.8
 
 # Share of a class that is taken for one other class, and test rows, from which a pair is named.
 CONFUSED, ROWS = 0.1, 3
@@ -53,13 +55,22 @@ def next_steps(
 ) -> Iterator[str]:
     """Yield sentences about what to do next; ``fitted`` is the method of the learning curve."""
     if (errors := tables.get("label")) is not None and errors.total:
-        rows = counted(errors.total, "label that is", "labels that are")
-        most, number = np.unique(errors.label, return_counts=True)
-        first = f"Check {rows} likely wrong; begin with {errors.places.name(0)}"
-        if len(errors.label) == errors.total and number.max() > max(2, errors.total / 4):
-            own = class_name(data.class_names[most[number.argmax()]])
-            first += f"; {number.max():,} of them have the label {own}"
-        yield f"{first}. Correct or remove them, and analyze again."
+        begin = f"begin with {errors.places.name(0)}"
+        if used.accuracy.value < MOSTLY_RIGHT:
+            # Then it disagrees with many labels that are right.
+            yield (
+                f"Check labels of the table below; {begin}. Many of the {errors.total:,} rows may "
+                "be errors of the classifier, which is right on "
+                f"{100 * used.accuracy.value:.0f} % of the test rows."
+            )
+        else:
+            rows = counted(errors.total, "label that is", "labels that are")
+            first = f"Check {rows} likely wrong; {begin}"
+            most, number = np.unique(errors.label, return_counts=True)
+            if len(errors.label) == errors.total and number.max() > max(2, errors.total / 4):
+                own = class_name(data.class_names[most[number.argmax()]])
+                first += f"; {number.max():,} of them have the label {own}"
+            yield f"{first}. Correct or remove them, and analyze again."
     accuracy, count = used.class_accuracy, data.train_count
     mean = float(np.nanmean(accuracy))
     order = np.argsort(accuracy, kind="stable")

@@ -113,11 +113,13 @@ class Places(Result):
     columns: dict[str, list[str]]
 
     def name(self, i: int) -> str:
-        """Return a row in words: its file if there are several, its number and identity."""
-        several = len(set(self.file.tolist())) > 1
-        words = [str(self.file[i])] if several else []
-        words.append(f"row {self.row[i]}")
-        return ", ".join([*words, *(values[i] for values in list(self.columns.values())[:1])])
+        """Return a row in words: its file, or else its split, if there are several, its number, and
+        its identity if that is another."""
+        row, files, splits = str(self.row[i]), set(self.file.tolist()), set(self.split.tolist())
+        words = [str(self.file[i])] if len(files) > 1 else []
+        words.append(f"row {row}" + f" of {self.split[i]}" * (len(splits) > 1 >= len(files)))
+        own = (values[i] for values in list(self.columns.values())[:1])
+        return ", ".join([*words, *(text for text in own if text != row)])
 
 
 @dataclass(frozen=True, eq=False)
