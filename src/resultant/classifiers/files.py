@@ -163,7 +163,7 @@ class SavedEstimator(BaseEstimator):
             classifier._sums = RowSums(
                 classifier.classes_,
                 ClassStatistics.of(**plain) if plain else statistics,
-                KeptRows(**kept) if kept else KeptRows.none(*statistics.total.shape),
+                KeptRows(**kept) if kept else KeptRows.none(*statistics.total.shape).to(device),
             )
             classifier._sums.require()
         if "conformal" in about:
