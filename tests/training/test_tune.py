@@ -22,6 +22,7 @@ import resultant
 from cli.conftest import Shown, call
 from images.photos import write_parquet
 from resultant import LogitAdjustedCrossEntropy, ProCoLoss, VMFClassifier
+from resultant.classifiers.calibration import fit_scale
 from resultant.features.store import FeatureStore
 from resultant.images.opening import open_images, open_pictures
 from resultant.images.photo_views import normalize
@@ -30,6 +31,7 @@ from resultant.training import encoder, tune as tuning
 from resultant.training.checkpoints import TRAINED, load_network
 from resultant.training.config import Run, TuneConfig
 from resultant.training.encoder import build, timm_encoder
+from resultant.training.export import PictureModule
 from resultant.training.tune import Head, Watch, with_validation
 from resultant.training.tuner import Tuner, freeze, scheduler_of, stage_parameters
 
@@ -109,6 +111,32 @@ def test_what_is_reported_is_what_predict_does(
     right = (table["predicted"] == y).to_numpy()
     tested = ~table["trained_on"].to_numpy()
     assert right[tested].mean() == pytest.approx(method["test"]["accuracy"]["value"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("there")
+def test_probabilities_of_the_own_classifier_are_calibrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a factor of the logits, fitted to validation images; predict and export use it."""
+    monkeypatch.setattr(tuning._Work, "choice", lambda self, heads: heads[1])
+    shutil.copytree("out", tmp_path / "out")
+    model = run(tmp_path / "out").model
+    assert model.network is not None and model.scale != 1.0
+    network: Any = model.network.network
+    store = FeatureStore.open(tmp_path / "out" / "tuned.safetensors")
+    x, y = store["val/encoder"].float(), store["val/labels"]
+    with torch.no_grad():
+        logits = network.classifier(x).double()
+    assert model.scale == pytest.approx(fit_scale(logits, y, torch.ones(len(y)).double()), rel=1e-4)
+    p = (model.scale * logits).softmax(-1)
+    val = with_validation(open_images("data"), 0.2, 0).val
+    assert val is not None
+    table = model.predict(val).to_pandas()
+    np.testing.assert_allclose(table["probability"], p.max(1).values, rtol=1e-3)
+    views = torch.stack([model.network.view(val.read(i)) for i in range(len(val))]) / 255
+    with torch.no_grad():
+        np.testing.assert_allclose(PictureModule(model)(views), p, rtol=1e-2, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -518,6 +546,15 @@ def test_gpu(tmp_path: Path) -> None:
     epochs: list[int] = []
     assert run(tmp_path, Watch(epoch=lambda p: epochs.append(p.epoch)), device="cuda").report
     assert epochs == [0]
+
+
+@pytest.mark.parametrize(
+    ("images", "expected"), [(50_000, 128), (4096, 128), (1000, 31), (600, 18), (200, 16), (9, 16)]
+)
+def test_few_images_have_small_batches(images: int, expected: int) -> None:
+    """32 steps per epoch where 128 images per step would leave fewer, and 16 images at least."""
+    assert tuning.fitting_batch(128, images) == expected
+    assert tuning.whole_batch(replace(CONFIG, batch_size=expected), images).batch_size <= images
 
 
 def test_schedule_ends_at_zero() -> None:

@@ -49,7 +49,9 @@ class Tune:
     """Passes over the training images at most."""
     patience: int = DEFAULTS.patience
     """Epochs without a better accuracy on the validation images, after which training ends."""
-    batch_size: int = DEFAULTS.batch_size
+    batch_size: Annotated[
+        Optional[int], shown_default("INT", "128, or fewer so that an epoch has 32 steps")
+    ] = None
     """Images per step of the optimizer; each has two views."""
     accumulate: int = DEFAULTS.accumulate
     """Parts of a batch that are computed one after another, for less memory."""
@@ -105,8 +107,7 @@ def tune(options: Tune) -> None:
     options.image_set.require_given()
     settings: dict[str, Any] = {name: getattr(options, name) for name in SETTINGS}
     settings |= {"size": options.size, "pretrained": options.pretrained}
-    if options.warmup is None:
-        del settings["warmup"]
+    settings = {name: value for name, value in settings.items() if value is not None}
     # Wrong settings are found before any image is read.
     tuning.tune_config(options.model, options.weights, settings, options.precision)
     data = open_images(**options.image_set.source(), workers=options.workers)

@@ -75,6 +75,7 @@ class PictureModule(nn.Module):
         self.encoder = network.encoder
         self.projector = network.projector if model.feature == "projection" else None
         self.head = network.classifier if model.classifier is None else head(model.classifier)
+        self.scale = model.scale if model.classifier is None else 1.0
         if self.head is None:
             raise ValueError("expected a network with a classifier, got one without")
         for name, channel in zip(("mean", "std"), model.network.config.channels, strict=True):
@@ -85,7 +86,7 @@ class PictureModule(nn.Module):
         if self.projector is not None:
             x = normalize(self.projector(x), dim=-1)
         assert self.head is not None
-        return self.head(x).softmax(-1)
+        return (self.scale * self.head(x)).softmax(-1)
 
 
 class PipelineModule(nn.Module):

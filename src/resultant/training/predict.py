@@ -37,6 +37,8 @@ from resultant.training.network_files import CLASSIFIER, NETWORK, find_network, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# The entry of a network's file with the factor of its logits.
+SCALE = "scale"
 # Bytes of rows and their probabilities at a time.
 CHUNK = 1 << 26
 
@@ -64,12 +66,17 @@ class Model:
         number = self.network.num_classes
         return list(self.network.class_names or map(str, range(number)))
 
+    @property
+    def scale(self) -> float:
+        """Factor of the logits of the network, by which ``resultant tune`` calibrates them."""
+        return 1.0 if self.network is None else float(self.network.about.get(SCALE, 1.0))
+
     def probabilities(self, outputs: Any) -> tuple[np.ndarray, Tensor]:
         """Return the probabilities [n, C] of outputs of the network, and the features [n, d]."""
         x = getattr(outputs, self.feature).float().cpu()
         if self.classifier is not None:
             return np.asarray(self.classifier.predict_proba(x.numpy())), x
-        return outputs.logits.double().softmax(-1).cpu().numpy(), x
+        return (self.scale * outputs.logits.double()).softmax(-1).cpu().numpy(), x
 
     def predict(self, data: Any, **options: Any) -> pa.Table:
         """Predict pictures or features; the arguments are those of `resultant.predict`."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,13 @@ from resultant._core import distributed, tensor_files
 from resultant._core.device import device_of, versions
 from resultant._core.files import lock_folder, make_folder, require_writable_folder, write_text
 from resultant._core.text import counted
-from resultant.analysis.candidate import predictions
 from resultant.analysis.choose import choose
 from resultant.analysis.fit import fit
 from resultant.analysis.metrics import mean_and_error, paired_gain, share
 from resultant.analysis.read import ready
 from resultant.analysis.split import BALANCED, Settings, choose_metric, plan, row_weights
 from resultant.classes.groups import group_masks
+from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.vmf import VMFClassifier
 from resultant.features.naming import Location
 from resultant.features.prepare import prepare
@@ -51,7 +52,7 @@ from resultant.training.job import Progress
 from resultant.training.loop import train
 from resultant.training.network_files import BEST, CLASSIFIER, NETWORK
 from resultant.training.page import markdown
-from resultant.training.predict import Model, load_model
+from resultant.training.predict import SCALE, Model, load_model
 from resultant.training.trackers import require_tracker
 from resultant.training.tuner import TuneJob, Tuner
 
@@ -63,6 +64,8 @@ COUNTS = "counts"
 # Standard errors by which a fine-tuned network must be ahead on the validation images: the network
 # as it came is simpler.
 AHEAD = 1.0
+# Steps of an epoch of few images, and the least batch size for them.
+STEPS, LEAST = 32, 16
 # Refined classes on tuned features, whose training rows promise too much to choose by.
 REFINED: dict[str, Any] = {"refine": 0.3, "whiten": "within", "shrinkage": 0.85}
 
@@ -88,6 +91,7 @@ class Head:
     classifier: Any  # None for the classifier of the network
     validated: Tensor  # correct predictions [V] of the validation images, 1 or 0
     tested: Tensor  # correct predictions [M] of the test images
+    scale: float | None = None  # factor of the logits of the network's own classifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +185,8 @@ def tune(
     assert isinstance(config, TuneConfig)
     run = Run(realization, beta, seed)
     data = with_validation(data, validation, seed)
+    if "batch_size" not in settings:
+        config = replace(config, batch_size=fitting_batch(config.batch_size, len(data.train)))
     make_folder(out)
     with lock_folder(out):
         work = _Work(out, data, config, run, frozen, device, used, workers, watch, log)
@@ -305,7 +311,9 @@ class _Work:
         """Fit a classifier to features, as `resultant analyze` chooses it on training rows."""
         prepared = replace(prepare(store, seed=self.run.seed), val=None)
         (data,) = ready(prepared, str(self.out), seed=self.run.seed)
-        settings = Settings(references=references, metric=self.metric, theory=False)
+        settings = Settings(
+            references=references, metric=self.metric, device=self.device, theory=False
+        )
         rows = plan(data, settings)
         candidates = fit(data, rows, settings, self.watch.step)
         used = choose(candidates, rows).used
@@ -433,13 +441,18 @@ class _Work:
         return load_network(path)
 
     def save_network(
-        self, path: Path, weights: Mapping[str, Tensor], config: TuneConfig, epoch: int
+        self,
+        path: Path,
+        weights: Mapping[str, Tensor],
+        config: TuneConfig,
+        epoch: int,
+        facts: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Write the file of a network, which names the images it knows."""
         names, view = self.data.class_names, self.frozen.view
         # Where the network came from, a folder or the hub, is not needed any more.
         config = replace(config, architecture=self.architecture)
-        save_network(path, weights, config, self.run, epoch, names, self.known, view=view)
+        save_network(path, weights, config, self.run, epoch, names, self.known, view=view, **facts)
 
     @cached_property
     def architecture(self) -> str:
@@ -456,13 +469,15 @@ class _Work:
     def own(self, network: LoadedNetwork, store: FeatureStore) -> Head:
         """Return the tuned network with its own classifier."""
         classifier: Any = network.network.classifier
-        found = {}
+        found, scores = {}, {}
         with torch.no_grad():
             for name, y in self.labels.items():
                 x = store[f"{name}/encoder"].float().to(self.device)
-                s = classifier.to(self.device)(x).double().softmax(-1).cpu()
-                found[name] = (predictions(s, y).predicted == y).double()
-        return Head("own", "its own classifier", network, None, found["val"], found["test"])
+                scores[name] = classifier.to(self.device)(x).double().cpu()
+                found[name] = (scores[name].argmax(-1) == y).double()
+        # Its probabilities are calibrated as those of the other heads.
+        scale = fit_scale(scores["val"], self.labels["val"], torch.ones(len(self.val)).double())
+        return Head("own", "its own classifier", network, None, found["val"], found["test"], scale)
 
     def choice(self, heads: list[Head]) -> Head:
         """Return the best of the tuned ones if it is ahead of the frozen network on validation."""
@@ -486,7 +501,8 @@ class _Work:
             file.unlink(missing_ok=True)
         config = chosen.network.config if chosen.key != "frozen" else self.config
         epoch = int(chosen.network.about.get("epoch", 0))
-        self.save_network(self.out / NETWORK, weights, config, epoch)  # type: ignore[arg-type]
+        facts = {} if chosen.scale is None else {SCALE: chosen.scale}
+        self.save_network(self.out / NETWORK, weights, config, epoch, facts)  # type: ignore[arg-type]
         if chosen.classifier is not None:
             chosen.classifier.save(file)
 
@@ -550,6 +566,11 @@ class _Work:
             "run": asdict(self.run),
             "versions": versions(self.device),
         }
+
+
+def fitting_batch(most: int, images: int) -> int:
+    """Return a batch size for `STEPS` steps per epoch or more, within `LEAST` and ``most``."""
+    return max(min(most, images // STEPS), min(most, LEAST))
 
 
 def whole_batch(config: TuneConfig, images: int) -> TuneConfig:
