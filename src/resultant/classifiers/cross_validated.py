@@ -1,4 +1,4 @@
-"""Choice of metric, rule and number of components by cross-validation on sums."""
+"""Choice of metric, refinement, rule and number of components by cross-validation."""
 
 import copy
 import os
@@ -39,10 +39,11 @@ FITTED_TO = ("classes_", "n_features_in_", NAMES)
 
 
 class VMFClassifierCV(VMFClassifier):
-    r"""`VMFClassifier` with metric, rule and number of components chosen by cross-validation.
+    r"""`VMFClassifier` whose metric and refinement, or rule, are chosen by cross-validation.
 
-    Parameters list values; one value is fixed. The search goes along one parameter at a time from
-    the best point so far, as does `resultant analyze`. Training rows of a network promise more
+    Classes are refined, unless values of the rule of sums are given. Parameters list values; one
+    value is fixed. The search goes along one parameter at a time from the best point so far, as
+    does `resultant analyze`. Training rows of a network promise more
     accuracy, and choose sharper probabilities, than new rows get. A row whose class is in no
     training row is an error in accuracy, and left out of neg_log_loss.
 

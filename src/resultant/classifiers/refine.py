@@ -152,11 +152,13 @@ class Refinement:
         for (x, y, w), offset in zip(self.batches, self._offsets, strict=True):
             own = y[:, None]
             s = (x @ theta.T).add_(self._share).scatter_add_(1, own, offset[:, None])
-            total = s.logsumexp(1, keepdim=True)
-            loss = total - s.gather(1, own)
-            value += float(w.double() @ loss[:, 0].double())
-            residual = s.sub_(total).exp_().scatter_add_(1, own, torch.full_like(loss, -1.0))
-            gradient.addmm_(residual.mul_(w[:, None]).T, x)
+            s.sub_(s.amax(1, keepdim=True))
+            score = s.gather(1, own)
+            total = s.exp_().sum(1, keepdim=True)
+            value += float(w.double() @ (total.log() - score)[:, 0].double())
+            # Probabilities less the label, by the weight of the row.
+            residual = s.mul_(w[:, None] / total).scatter_add_(1, own, -w[:, None])
+            gradient.addmm_(residual.T, x)
         return value, gradient
 
     def fit(
