@@ -15,6 +15,7 @@ PAGES = ROOT / "reproduction" / "pages"
 TEXTS = {
     DOCUMENT: "summary.md",
     ROOT / "reproduction" / "protocol.md": "protocol.md",
+    ROOT / "reproduction" / "queries.md": "queries.md",
     ROOT / "reproduction" / "README.md": "package.md",
 }
 # Groups of pages in the order of the contents, by the first word of their names.

@@ -15,11 +15,13 @@ from resultant_reproduction import ITEMS, Item
 from resultant_reproduction.cells.cells import Cell, Change, Outcome, load, parse_cell, printed_rows
 from resultant_reproduction.cells.statistics import Value, over_settings
 from resultant_reproduction.cells.text import p_text
+from resultant_reproduction.pages import queries
 from resultant_reproduction.recipes.records import identity
 from resultant_reproduction.runs.items import Entry
 from resultant_reproduction.runs.plans import PLANS, RULES, controlled
 from resultant_reproduction.studies import control_matrix as controls
 
+ROOT = Path(__file__).parents[2] / "reproduction"
 # The source of the paper: a file named by the environment, or next to the checkout.
 SOURCE = Path(os.environ.get("RESULTANT_PAPER", Path(__file__).parents[3] / "shared" / "paper.tex"))
 needs_source = pytest.mark.skipif(not SOURCE.is_file(), reason=f"no paper at {SOURCE}")
@@ -213,3 +215,22 @@ def test_every_trained_cell_is_planned() -> None:
     asked += [(controlled(d, i, objective=objective), r, 0.0) for d, i, objective, r in settings]
     assert all(identity(*kind) in planned for kind in asked)
     assert identity(controlled("cifar10", 30), "native", 0.0) not in planned
+
+
+def test_the_page_of_queries_names_every_key() -> None:
+    """Of measures and their terms in the TOML files, and every file."""
+    page = (ROOT / "queries.md").read_text()
+    package = ROOT / "resultant_reproduction"
+    entries = [*tomllib.loads((package / "pages/claims.toml").read_text())["claim"]]
+    entries += tomllib.loads((package / "pages/beyond.toml").read_text())["contrast"]
+    keys = {name for entry in entries for name in entry if name in queries.MEASURES}
+    for entry in entries:
+        for name in ("frozen", "trained"):
+            measures = entry.get(name, [])
+            for measure in measures if isinstance(measures, list) else [measures]:
+                terms = [term for term in measure.get("terms", ()) if isinstance(term, dict)]
+                keys |= {*measure, *(k for term in terms for k in term)}
+    assert len(keys) > 15
+    assert {key for key in keys if not re.search(rf"\b{key}\b", page)} == set()
+    for path in package.rglob("*.toml"):
+        assert path.name in page, path
