@@ -384,3 +384,32 @@ def test_saved_classifier_of_arrays(kind: str, references: str, tmp_path: Path) 
     (tmp_path / "index.html").write_text("mine")
     with pytest.raises(ValueError, match="choose another folder"):
         resultant.analyze(np.eye(3), [0, 1, 2], out=tmp_path)
+
+
+@pytest.mark.parametrize("whiten", [None, "within"])
+def test_a_sample_of_very_many_rows_ranks_others_and_does_not_grow(
+    whiten: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The sums are those of all rows; the metric and the kept rows are those of a sample."""
+    rng, y = np.random.default_rng(0), np.arange(900) % 3
+    x = (np.eye(8)[y] + 0.4 * rng.normal(size=(900, 8))).astype(np.float32)
+    (data,) = resultant.analysis.read(x, y)
+    monkeypatch.setattr(fit_module, "SEARCH_BYTES", 4 * 8 * 300)
+    model, rows = (
+        resultant.VMFClassifier(whiten=whiten, shrinkage=0.3),
+        torch.arange(len(data.train)),
+    )
+    assert fit_module._fit_vmf(model, data, rows) == len(rows) > model.kept_.sum()
+    assert model.statistics_.count.sum() == len(rows)
+    sets = np.asarray(model.predict_set(x[:300], error=0.1))
+    assert abs(1 - sets[np.arange(300), y[:300]].mean() - 0.1) < 0.06
+    model.save(path := tmp_path / "a.safetensors")
+    again = resultant.VMFClassifier.load(path)
+    np.testing.assert_array_equal(again.predict_set(x, error=0.1), model.predict_set(x, error=0.1))
+    for one in (model, again) if whiten else (model,):
+        with pytest.raises(ValueError, match="expected a classifier with"):
+            one.partial_fit(x, y)
+    if whiten is None:
+        with pytest.warns(UserWarning, match="the scale stays as it is"):
+            again.partial_fit(x, y)
+        assert again.statistics_.count.sum() == len(rows) + 900

@@ -267,6 +267,6 @@ def _fit_vmf(model: Any, data: FeatureSet, rows: Tensor) -> int:
     sums = sums.to(model.statistics_.device)
     model.statistics_, model.state_ = sums, sums.state(model.estimator)
     model.class_prior_ = (sums.weight / sums.weight.sum()).cpu().numpy()
-    # The kept rows are those of the sample.
-    model._sums = None
+    # The kept rows are those of the sample: they rank others, and sums of all rows do not grow.
+    model.sampled_ = True
     return len(rows)

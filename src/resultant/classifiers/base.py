@@ -143,6 +143,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
             self.lift_ = Lift.fit(sample, chosen)
             sample = self.lift_.lifted(sample)
         self._added, self._sums, self.components_ = False, None, None
+        self.sampled_ = False
         sums = self._plain_sums(sample)
         plain = self._fit_metric(sums)
         number = require_components(self.components)

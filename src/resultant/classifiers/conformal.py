@@ -208,7 +208,8 @@ class SetClassifier(BaseEstimator):
             rule = "expected a classifier with kept rows for p-values, or one after calibrate(X, y)"
             raise ValueError(f"{rule}, got neither; calibrate with rows that were not fitted")
         followed = self.metric_ is not None and not isinstance(self.whiten, Metric)
-        plain, scores = sums.statistics if followed else None, []
+        plain = sums.statistics if followed and not self.sampled_ else None
+        scores = []
         kept = sums.kept.trim(ENOUGH)
         every = Sample(kept.rows, kept.y, kept.weight, len(sums.classes))
         height = next(row_chunks(kept.rows, len(sums.classes))).stop

@@ -98,11 +98,12 @@ class SavedEstimator(BaseEstimator):
     def _row_tensors(self, rows: bool) -> dict[str, Tensor]:
         """Return sums that are not those in the metric, and the kept rows if they are wanted."""
         fitted: Any = self
-        if rows and (fitted._sums is None or not bool(fitted._sums.kept.limit.any())):
+        sums = None if fitted.sampled_ else fitted._sums
+        if rows and (sums is None or not bool(sums.kept.limit.any())):
             raise ValueError("expected a classifier with kept rows, got one without; fit it")
-        if fitted._sums is None:
+        if sums is None:
             return {}
-        kept, plain = fitted._sums.kept, fitted._sums.statistics
+        kept, plain = sums.kept, sums.statistics
         tensors = {f"kept.{name}": a for name, a in vars(kept).items()} if rows else {}
         if plain is not fitted.statistics_:
             tensors |= _present({f"plain.{n}": getattr(plain, n) for n in (*SUMS, "scatter")})

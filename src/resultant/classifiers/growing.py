@@ -65,6 +65,7 @@ class GrowingClassifier(BaseEstimator):
 
     _sums: RowSums | None = None  # of the fitted rows; None if the fit has none
     _added: bool = False  # rows were added to the sums since the fit
+    sampled_: bool = False  # the metric and the kept rows are those of a sample of the rows
 
     @property
     def kept_(self) -> np.ndarray:
@@ -164,6 +165,9 @@ class GrowingClassifier(BaseEstimator):
     def _known_sums(self) -> RowSums:
         """Return the sums of the fitted rows; raise if rows cannot be added to them."""
         sums = self._sums
+        if self.sampled_:
+            got = "one whose metric and kept rows are those of a sample"
+            raise ValueError(f"expected a classifier with sums of its rows, got {got}; fit it")
         if sums is None or (self._whitens and sums.statistics.scatter is None):
             rule = "expected a classifier with sums of its rows"
             raise ValueError(
