@@ -13,6 +13,7 @@ from classifiers.labelled import opposite, sample
 from resultant import VMFClassifier, VMFClassifierCV
 from resultant.classifiers.inputs import Sample
 from resultant.classifiers.lift import FEATURES, Lift
+from resultant.classifiers.module import ScoreModule
 from resultant.classifiers.validation import Validation
 
 (X, Y), (Q, T) = opposite(), opposite(seed=1)
@@ -85,3 +86,14 @@ def test_what_is_refused() -> None:
         VMFClassifier(lift="auto").fit(x, y)
     with pytest.raises(AttributeError, match=r"got lift=1\.0; use fit with all rows"):
         _ = VMFClassifier(lift=1.0).partial_fit
+
+
+@pytest.mark.parametrize("lift", [None, 1.0])
+def test_refined_classes_as_a_module(lift: Any) -> None:
+    """The scores of `torch.export` are those of the classifier."""
+    settings: Any = {"refine": 0.1, "whiten": "within", "shrinkage": 0.3, "lift": lift}
+    fitted = VMFClassifier(**settings).fit(X.astype(np.float32), Y)
+    rows = torch.from_numpy(Q.astype(np.float32))
+    module = torch.export.export(ScoreModule(fitted), (rows,)).module()
+    expected = torch.as_tensor(fitted.decision_function(rows))
+    torch.testing.assert_close(module(rows), expected, rtol=1e-3, atol=1e-3)

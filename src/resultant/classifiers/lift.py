@@ -86,6 +86,10 @@ class Lift:
         ]
         return replace(sample, rows=torch.cat(rows))
 
+    def to(self, dtype: torch.dtype) -> Lift:
+        """Return the lift in a dtype."""
+        return Lift(self.k, *(getattr(self, name).to(dtype) for name in PARTS))
+
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name, for a file."""
         return {f"lift.{name}": getattr(self, name) for name in PARTS}

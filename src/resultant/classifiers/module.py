@@ -22,6 +22,8 @@ class ScoreModule(nn.Module):
             raise ValueError(f"expected a calibration by a scale, got {method}: calibrate again")
         if not bool((classifier.statistics_.weight > 0).all()):
             raise ValueError("expected rows of every class in the fit, got a class without weight")
+        lift = classifier.lift_
+        self.lift = None if lift is None else lift.to(torch.float32)
         metric = classifier.metric_
         self.whitened = metric is not None
         if metric is not None:
@@ -42,6 +44,7 @@ class ScoreModule(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         z = normalize(x, dim=-1)
+        z = z if self.lift is None else self.lift(z)
         if self.whitened:
             z = normalize(z @ self.matrix + self.shift, dim=-1)
         return self.scale * self.parts.of_classes(self.classes.at(z @ self.mu.mT))
