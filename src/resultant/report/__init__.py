@@ -1,3 +1,3 @@
 """Reports: `page` writes the page of a result of `resultant.analysis` from `sections` and `theory`,
-with each `table` and with `charts` in one `style`, which chart.js and matplotlib draw, and a
-`summary` to paste; `api` has `resultant.analyze` and `resultant.compare`."""
+with each `table`, with `thumbnails` of rows, and with `charts` in one `style`, which chart.js and
+matplotlib draw, and a `summary` to paste; `api` has `resultant.analyze` and `resultant.compare`."""

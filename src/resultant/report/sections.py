@@ -2,6 +2,8 @@
 
 import colorsys
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.report import style
 from resultant.report.charts import Axis, Chart, Mark, by_group, level
 from resultant.report.table import Column, Table, number, percent, points, seconds, settings, share
+from resultant.report.thumbnails import COLUMNS, thumbnail
 
 # Families of methods: their colours, and their names in the legend.
 FAMILIES = {"vmf": (style.BLUE, "vMF"), "scikit-learn": (style.ORANGE, "scikit-learn")}
@@ -360,6 +363,9 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
         if table is None or not len(table.label):
             continue
         places, copies = table.places, table.copies
+        # A name is relative to the file of the features, or to the folder of the command.
+        folders = [Path(), *dict.fromkeys(Path(file).parent for file in places.file)]
+        picture = partial(_picture, folders=folders)
         scores: list[Any] = [np.minimum(np.exp(table.score), 1e6).tolist()]
         if kind in ("outlier", "near"):
             scores = [table.score.tolist()]
@@ -369,7 +375,10 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
         columns = (
             Column("row", places.row.tolist(), str),
             Column("file", places.file.tolist()),
-            *(Column(name, values, shortened) for name, values in places.columns.items()),
+            *(
+                Column(name, values, picture if name.lower() in COLUMNS else shortened)
+                for name, values in places.columns.items()
+            ),
             Column("split", places.split.tolist()),
             Column("label", [names[c] for c in table.label]),
             Column(other, [names[c] if c >= 0 else "" for c in table.other]),
@@ -378,6 +387,12 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
         total = f"{counted(table.total, 'row', 'rows')}, counted from 0 in the file. "
         tables.append(Table(f"rows-{kind}", title, total + sentence, columns, file=file))
     return tables
+
+
+def _picture(name: Any, folders: list[Path]) -> Any:
+    """Return the image of a name, or the beginning of the name."""
+    found = thumbnail(str(name), folders)
+    return shortened(found) if found == str(name) else found
 
 
 def map_charts(result: FeatureResult, most: int) -> list[Chart]:
