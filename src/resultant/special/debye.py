@@ -6,6 +6,8 @@ With :math:`s=\sqrt{\nu^2+x^2}` and :math:`u=\nu/s`,
     \log I_\nu(x) - \nu\log x = s - \nu\log(\nu+s) - \tfrac12\log(2\pi s) + L,
     \qquad L = \sum_{k\ge1} D_k(u)\,\nu^{-k}.
 
+This is (1) of docs/explanation/bessel.md, whose numbers stand in comments of this folder.
+
 For a fixed order :math:`L` is one polynomial in :math:`u` on [0, 1], from exact rationals, without
 the terms of its Chebyshev series below the precision. An order too small for the expansion is
 shifted up (``shift``); the caller comes down again by the recurrence of the Bessel ratio.
@@ -34,7 +36,7 @@ SPLITTER = {torch.float64: 134217729.0, torch.float32: 4097.0}
 
 @cache
 def _debye(k: int) -> Polynomial:
-    """Return V_k of ``U_k(u) = u**k V_k(u**2)`` of DLMF 10.41.9."""
+    """Return V_k of ``U_k(u) = u**k V_k(u**2)`` of DLMF 10.41.9, by (2)."""
     if k == 0:
         return Polynomial([Fraction(1)])
     terms = [(c, k - 1 + 2 * i) for i, c in enumerate(_debye(k - 1).coef)]
@@ -45,7 +47,7 @@ def _debye(k: int) -> Polynomial:
 
 @cache
 def _log_debye(k: int) -> Polynomial:
-    """Return W_k of ``D_k(u) = u**k W_k(u**2)``, by ``k V_k = sum_j j W_j V_{k-j}``."""
+    """Return W_k of ``D_k(u) = u**k W_k(u**2)``, by (3)."""
     rest = sum((j * _log_debye(j) * _debye(k - j) for j in range(1, k)), 0 * _debye(k))
     return _debye(k) - rest / k
 

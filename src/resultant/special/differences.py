@@ -47,7 +47,7 @@ def point(e: LogDebye, y: Tensor) -> Point:
 
 
 def corrected(e: LogDebye, p: Point) -> tuple[Tensor, Tensor]:
-    """Compute ``1/2 + u L'(u)``, the numerator of the correction to r, and r."""
+    """Compute ``e1 = 1/2 + u L'(u)``, and r by (4)."""
     half_plus = horner([0.5, *e.weighted(1)[1:]], p.u)
     return half_plus, p.g - half_plus * p.w * p.w
 
@@ -56,13 +56,13 @@ def inner_ratio(e: LogDebye, y: Tensor) -> Tensor:
     """Compute r at ``y``."""
     r = corrected(e, point(e, y))[1]
     for step in e.steps():
-        r = (step + y * r).reciprocal()
+        r = (step + y * r).reciprocal()  # (10)
     return r
 
 
 def anchor(e: LogDebye, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return an x0 near the zero of log I at the order of the expansion, and log I_nu(x0); both are
-    zero at nu = 0, where log I begins as x^2/4, which would be lost in a sum of larger terms."""
+    """Return an x0 near the zero of log I at the order of the expansion, and log I_nu(x0) by (23);
+    both are zero at nu = 0, where log I begins as x^2/4, lost in a sum of larger terms."""
     nu, order = debye.as_tensor(e.nu, like), debye.as_tensor(e.order, like)
     x0, lost = debye.two_product(order, debye.as_tensor(ZERO, like))
     s, y = order * COTH, x0 * x0
@@ -119,15 +119,17 @@ def _ratio_slopes(e: LogDebye, x: Tensor, y: Tensor, scale: float | Tensor) -> R
     e1, r = corrected(e, p)
     e2, e3 = (horner(e.weighted(n), p.u) for n in (2, 3))
     both = 2 * e1 + e2
-    complement = (a + a * a / (p.s + x)) * p.g + x * e1 * square
-    d1 = both * square * square - p.w * p.g * p.g
-    d2 = (p.w * p.g) ** 2 * (p.w + 2 * p.g) - (8 * e1 + 6 * e2 + e3) * p.w**6
-    first = a * p.w * p.g - e1 * square + share * both * square
+    complement = (a + a * a / (p.s + x)) * p.g + x * e1 * square  # (7)
+    d1 = both * square * square - p.w * p.g * p.g  # (5)
+    d2 = (p.w * p.g) ** 2 * (p.w + 2 * p.g) - (8 * e1 + 6 * e2 + e3) * p.w**6  # (6)
+    first = a * p.w * p.g - e1 * square + share * both * square  # (8)
+    # (9)
     inner = both * (1 + 2 * a * a * square) - share * (4 * e1 + 4 * e2 + e3)
     second = scale * square * p.w * (p.w * inner - a * (a + 2 * p.s) * p.g * p.g)
     for step in e.steps():
-        below = (step + y * r).reciprocal()
+        below = (step + y * r).reciprocal()  # (10)
         rise, rest = 2 * r + y * d1, step - y * first
+        # (11) for d1 and d2, (12) for first and second, (13) for the complement
         d1_below = -below * below * rise
         d2 = -2 * below * d1_below * rise - below * below * (4 * d1 + y * d2)
         turn = below * below * (2 * scale * first + y * second)
@@ -139,9 +141,9 @@ def _ratio_slopes(e: LogDebye, x: Tensor, y: Tensor, scale: float | Tensor) -> R
 
 
 def phi_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute ``phi(y1) - phi(y0)`` for ``h = y1 - y0``, and ``r(y1)``."""
+    """Compute ``phi(y1) - phi(y0)`` for ``h = y1 - y0``, by (15), and ``r(y1)``."""
     p0, p1 = point(e, y0), point(e, y1)
-    ds = h / (p0.s + p1.s)
+    ds = h / (p0.s + p1.s)  # (14)
     # ds - a log(1 + x) with x = ds g0, in two parts: a factor a would scale an underflow of x, and
     # the error of a logarithm below the smallest normal number.
     x = torch.nn.functional.hardshrink(ds * p0.g, torch.finfo(ds.dtype).tiny)
@@ -154,7 +156,7 @@ def phi_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> tuple[Tens
 
 
 def _corrections(e: LogDebye, p0: Point, p1: Point, ds: Tensor) -> Tensor:
-    """Compute the difference of ``L - log(s)/2``, to which larger terms are added once."""
+    """Compute the difference of ``L - log(s)/2``, by (16), to which larger terms are added once."""
     bend = divided_difference(e.coefficients, p0.u, p1.u)
     return torch.addcmul(torch.log1p(ds * p0.w) * -0.5, ds * p1.u * p0.w, bend, value=-1)
 
@@ -164,9 +166,9 @@ def _down(e: LogDebye, p0: Point, p1: Point, h: Tensor) -> tuple[Tensor, Tensor,
     (half_plus, r0), (_, r1) = corrected(e, p0), corrected(e, p1)
     ds = h / (p0.s + p1.s)
     de = -p0.u * ds * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
-    dr = p1.w * p1.w * (half_plus * h * p0.w * p0.w - de) - ds * p0.g * p1.g
-    # phi at the order below is phi - log r. Accumulate the product of some r1/r0 twice: as its
-    # distance from one, and directly for values far from one.
+    dr = p1.w * p1.w * (half_plus * h * p0.w * p0.w - de) - ds * p0.g * p1.g  # (17)
+    # (18): phi at the order below is phi - log r. Accumulate the product of some r1/r0 twice: as
+    # its distance from one, and directly for values far from one.
     drop, steps, lower = torch.zeros_like(dr), e.steps(), torch.minimum(p0.y, p1.y)
     for first in range(0, len(steps), GROUP):
         excess, product = torch.zeros_like(dr), torch.ones_like(dr)
@@ -196,12 +198,13 @@ def ratio_difference(e: LogDebye, x0: Tensor, x1: Tensor, h: Tensor) -> Tensor:
     (half_plus, r0), (_, r1) = corrected(e, p0), corrected(e, p1)
     dx = h / (x0 + x1).clamp_min(tiny)
     de = -p0.u * h / (p0.s + p1.s) * p1.w * divided_difference(e.weighted(1), p0.u, p1.u)
+    # (19)
     dR = a * p0.g * p1.g * (dx + a * h / (x1 * p0.s + x0 * p1.s).clamp_min(tiny))
     square = p0.w * p1.w
     dR = dR - dx * square * ((a * a - x0 * x1) * square) * half_plus - x1 * p1.w * p1.w * de
     for step in e.steps():
         r0, r1 = (step + p0.y * r0).reciprocal(), (step + p1.y * r1).reciprocal()
-        dR = r0 * r1 * (step * dx - x0 * x1 * dR)
+        dR = r0 * r1 * (step * dx - x0 * x1 * dR)  # (20)
     return dR
 
 
@@ -213,8 +216,8 @@ def gauss_legendre(n: int) -> list[tuple[float, float]]:
 
 
 def _second_order(bend: Callable[[Tensor], Tensor], start: Tensor, step: Tensor) -> Tensor:
-    """Compute f(start + step) - f(start) - step f'(start) from ``bend = step^2 f''``, which has one
-    sign, for a step of at most half the distance to the nearest singularity."""
+    """Compute f(start + step) - f(start) - step f'(start) by (22) from ``bend = step^2 f''``, which
+    has one sign, for a step of at most half the distance to the nearest singularity."""
     return sum((w * (1 - s) * bend(start + s * step) for s, w in gauss_legendre(NODES)), 0 * step)
 
 
@@ -270,7 +273,7 @@ def complement_step(nu: Number, x0: Tensor, x1: Tensor) -> Tensor:
         dx, p0, p1 = x1 - x0, point(e, x0 * x0), point(e, x1 * x1)
         h = dx * (x1 + x0)
         ds = h / (p0.s + p1.s)
-        lag = (e.order / (p0.s + x0)) * (e.order / (p1.s + x1))  # (dx - ds)/(dx + ds)
+        lag = (e.order / (p0.s + x0)) * (e.order / (p1.s + x1))  # (dx - ds)/(dx + ds), (21)
         deficit = lag * (dx + ds) - _corrections(e, p0, p1, ds) + torch.log1p(ds * p0.g) * e.order
         return deficit + _down(e, p0, p1, h)[0] if e.shift else deficit
 

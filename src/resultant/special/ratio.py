@@ -109,7 +109,7 @@ divergence = elementwise(
 
 @elementwise("information", None, lambda nu, x: x * ratio(nu, x, 1))
 def information(nu: float, x: Tensor) -> Tensor:
-    """Compute ``divergence(nu, x, 0)``, that to the uniform distribution."""
+    """Compute ``divergence(nu, x, 0)``, that to the uniform distribution, by (27)."""
     # Of two differences the one whose terms do not cancel.
     gap = complement(nu, x)
     low = x * ratio(nu, x) - ratio_integral(nu, torch.zeros_like(x), x)
@@ -117,7 +117,7 @@ def information(nu: float, x: Tensor) -> Tensor:
 
 
 def _solve(nu: Number, r: Tensor, gap: Tensor) -> Tensor:
-    """Solve R_nu(x) = r for x, with gap = 1 - r."""
+    """Solve R_nu(x) = r for x by (26), with gap = 1 - r."""
     p = 2 * nu + 2
     start = x = r * (p - r * r) / (gap * (1 + r))
     for _ in range(HALLEY_STEPS):
@@ -146,7 +146,7 @@ def complement_inverse(nu: Number, gap: Tensor) -> Tensor:
 
 
 def _log_value(nu: Number, x: Tensor) -> Tensor:
-    """Compute log I from its change since the `anchor`, so that nothing cancels near its zero."""
+    """Compute log I from its change since the `anchor`, (24): nothing cancels near its zero."""
     x0, start = by_order(nu, x.dtype, lambda e: differences.anchor(e, x), absolute=True)
     order, end = as_tensor(nu, x), bounded(x)
     d = end - x0
@@ -183,7 +183,7 @@ def log_ie(nu: Number, x: Tensor) -> Tensor:
 
 
 def _scaled_sum(e: LogDebye, x: Tensor) -> Tensor:
-    """Compute log I - x without a shift: s - x and the logarithm of (a + s)/x do not cancel."""
+    """Compute log I - x without a shift by (25), whose two large terms do not cancel."""
     a, order = e.order, as_tensor(e.order, x)
     s = torch.hypot(x, order)
     total = a * (a / (s + x)) - 0.5 * (s.log() + math.log(2 * math.pi))
