@@ -18,6 +18,7 @@ BENCHMARKS = {
     "images": "Training on image files",
     "analyze": "The command analyze",
     "outliers": "Out-of-distribution detection",
+    "sets": "Sets of classes with a promise",
 }
 
 
