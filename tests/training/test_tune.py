@@ -20,7 +20,7 @@ from torch import Tensor
 
 import resultant
 from cli.conftest import Shown, call
-from images.photos import write_parquet
+from images.photos import photo_bytes, write_parquet
 from resultant import LogitAdjustedCrossEntropy, ProCoLoss, VMFClassifier
 from resultant.classifiers.calibration import fit_scale
 from resultant.features.store import FeatureStore
@@ -331,9 +331,13 @@ def test_a_folder_of_a_network_is_not_needed_later(
         for path in sorted((folder / "data" / name).iterdir()):
             images.append(path.read_bytes())
             labels.append(name)
+    images.append(photo_bytes(5))
+    labels.append("single")
     write_parquet(Path("table/train.parquet"), labels, images=images)
     settings: dict[str, Any] = {"epochs": 1, "batch_size": 16, "size": 32, "references": "none"}
-    report = resultant.tune("table", "local-dir:saved", out="out", **settings).report
+    result = resultant.tune("table", "local-dir:saved", out="out", **settings)
+    report = result.report
+    assert report["unknown"] == ["single"] and "do not know: single." in result.text
     # Head and tail by all images that train or validate.
     train = open_images("table").train
     sizes = np.bincount(train.labels)
@@ -343,7 +347,7 @@ def test_a_folder_of_a_network_is_not_needed_later(
     encoder.configuration_of.cache_clear()
     table = resultant.predict("out", "table").to_pandas()
     assert len(table) == len(labels) and table["row"].tolist() == list(range(len(labels)))
-    assert set(table["predicted"]) <= set(SIZES)
+    assert set(table["predicted"]) <= {*SIZES, "single"}
 
 
 def tuner_of(config: TuneConfig, kind: type[Tuner] = Tuner) -> Tuner:

@@ -4,6 +4,7 @@ ONNX file, from pictures to probabilities."""
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -148,15 +149,18 @@ def _write_onnx(module: nn.Module, model: Model, path: Path) -> None:
             raise ValueError(f"expected {name}: pip install onnx onnxscript") from None
     view = model.network.view
     pictures = torch.rand(2, 3, view.size, view.size)
-    program: Any = torch.onnx.export(
-        module.eval(),
-        (pictures,),
-        dynamo=True,
-        verbose=False,
-        input_names=["pictures"],
-        output_names=["probabilities"],
-        dynamic_shapes=({0: torch.export.Dim("number", min=1)},),
-    )
+    with warnings.catch_warnings():
+        # Those of the exporter about itself.
+        warnings.simplefilter("ignore")
+        program: Any = torch.onnx.export(
+            module.eval(),
+            (pictures,),
+            dynamo=True,
+            verbose=False,
+            input_names=["pictures"],
+            output_names=["probabilities"],
+            dynamic_shapes=({0: torch.export.Dim("number", min=1)},),
+        )
     about = {
         "classes": model.labels,
         "size": view.size,

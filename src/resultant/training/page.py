@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from resultant._core.text import counted, signed
+from resultant._core.text import counted, listed, signed
 
 # Columns of the table by the names of the measures.
 TITLES = {"accuracy": "all images", "balanced accuracy": "all classes"}
@@ -62,6 +62,11 @@ def markdown(report: Mapping[str, Any]) -> str:
         lines.append(f"- Memory of the GPU: {report['gpu_bytes'] / 1e9:.1f} GB at most.")
     if names := report["left_out"]:
         lines.append(f"- Left out: {len(names):,}, such as {names[0]}.")
+    if names := report["unknown"]:
+        text = (
+            "- Classes of a single training image, which the first and the third method do not know"
+        )
+        lines.append(f"{text}: {listed(names, 5)}.")
     lines += ["", "    resultant predict FOLDER_OF_THIS_PAGE NEW_PICTURES", ""]
     return "\n".join(lines)
 

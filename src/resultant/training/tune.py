@@ -54,7 +54,7 @@ from resultant.training.network_files import BEST, CLASSIFIER, NETWORK
 from resultant.training.page import markdown
 from resultant.training.predict import SCALE, Model, load_model
 from resultant.training.trackers import require_tracker
-from resultant.training.tuner import TuneJob, Tuner
+from resultant.training.tuner import TuneJob, Tuner, require_stages
 
 # Files in the folder of a tuned network; `NETWORK` and `CLASSIFIER` are those that predict.
 FROZEN, TUNED, RESULTS, PAGE = "frozen.safetensors", "tuned.safetensors", "tune.json", "tune.md"
@@ -183,6 +183,10 @@ def tune(
     )
     config = frozen.config
     assert isinstance(config, TuneConfig)
+    encoder: Any = frozen.network.encoder
+    require_stages(encoder, config.stages)
+    if data.num_classes < 2:
+        raise ValueError(f"expected two classes or more, got one: {data.class_names[0]}")
     run = Run(realization, beta, seed)
     data = with_validation(data, validation, seed)
     if "batch_size" not in settings:
@@ -254,6 +258,8 @@ class _Work:
         self.device, self.workers, self.watch = device, workers, watch
         self.precision: Precision = precision
         self.log, self.seconds = log, dict[str, float]()
+        # Classes of too few images for `analyze`.
+        self.unknown: list[str] = []
         self.labels = {n: torch.from_numpy(s.labels) for n, s in data.held_out_splits.items()}
 
     def result(self, references: str) -> TuneResult:
@@ -318,6 +324,7 @@ class _Work:
         candidates = fit(data, rows, settings, self.watch.step)
         used = choose(candidates, rows).used
         one = next(c for c in candidates if c.key == used)
+        self.unknown = sorted(set(self.data.class_names).difference(data.class_names))
         # The names of the folders, also where they are numbers.
         one.model.classes_ = np.array(data.class_names)
         return self.judged(key, one.name, network, store, one.model)
@@ -553,6 +560,7 @@ class _Work:
             "counts": [int(counts.min()), int(counts.max())],
             "images": {name: len(source) for name, source in sizes.items()},
             "left_out": list(self.data.skipped),
+            "unknown": self.unknown,
             "methods": methods,
             "epochs": {
                 "trained": int(tuner.record_of_best[2]),

@@ -191,15 +191,19 @@ def scheduler_of(optimizer: torch.optim.Optimizer, config: TuneConfig, steps: in
     )[0]
 
 
+def require_stages(encoder: nn.Module, stages: int | None) -> None:
+    """Raise unless an encoder of timm has so many stages."""
+    if stages is not None and stages > (number := len(stage_parameters(encoder))):
+        rule = f"expected stages of {number} or less, those of the network"
+        raise ValueError(f"{rule}, got {stages}")
+
+
 def freeze(encoder: nn.Module, stages: int | None) -> None:
     """Train only the last stages of an encoder of timm, all for None."""
+    require_stages(encoder, stages)
     if stages is None:
         return
-    groups = stage_parameters(encoder)
-    if stages > len(groups):
-        rule = f"expected stages of {len(groups)} or less, those of the network"
-        raise ValueError(f"{rule}, got {stages}")
-    frozen = {name for group in groups[:-stages] for name in group}
+    frozen = {name for group in stage_parameters(encoder)[:-stages] for name in group}
     for name, p in encoder.named_parameters():
         p.requires_grad_(name not in frozen)
 
