@@ -261,8 +261,9 @@ def measure(key: str) -> Any:
 
 
 def means(key: str, factor: float = 1) -> Any:
-    """Average a measure over the seeds, [cells, methods]; NaN where a method has none."""
-    return (factor * measure(key)).groupby(level=0, sort=False).mean()
+    """Average a measure over the seeds, [cells, methods]; NaN where a method lacks a draw."""
+    draws = (factor * measure(key)).groupby(level=0, sort=False)
+    return draws.mean().where(draws.count() == len(SEEDS))
 
 
 def leads(method: str) -> Any:
@@ -276,9 +277,8 @@ def leads(method: str) -> Any:
 
 
 def best() -> Any:
-    """Return the reference of the highest balanced accuracy by cell, on the draws that it has."""
-    points = pd.DataFrame({method: leads(method)["mean"] for method in REFERENCES})
-    return points.idxmin(axis=1)
+    """Return the reference of the highest balanced accuracy by cell, of those with all draws."""
+    return means("balanced_accuracy")[[*REFERENCES]].idxmax(axis=1)
 
 
 def summary() -> str:
@@ -322,16 +322,20 @@ def comparison() -> list[Row]:
 
 
 def against(method: str) -> Row:
-    """Compare the vMF classifier with another method over all cells."""
-    points, losses, seconds = leads(method)["mean"], means("log_loss"), means("fit_seconds").sum()
-    lower = (losses[OURS] < losses[method]).sum()
+    """Compare the vMF classifier with another method over all cells, on the draws of both."""
+    losses, seconds = (measure(key)[[OURS, method]].dropna() for key in ("log_loss", "fit_seconds"))
+    losses, seconds = losses.groupby(level=0).mean(), seconds.sum()
+    found = leads(method).dropna(subset="mean")
+    points, draws = found["mean"], found["count"].sum()
+    lower = f"{(losses[OURS] < losses[method]).sum()} of {len(losses)}"
     return {
         "method": method,
+        "draws": int(draws),
         "cells where refined is ahead": f"{(points >= 0).sum()} of {len(points)}",
         "mean points": f"{points.mean():+.2f}",
         "least": f"{points.min():+.2f}",
         "most": f"{points.max():+.2f}",
-        "cells of lower log-loss": "none" if losses[method].isna().any() else lower,
+        "cells of lower log-loss": lower if len(losses) else "none",
         "time of the method / of refined": f"{seconds[method] / seconds[OURS]:.2f}",
     }
 
@@ -341,7 +345,7 @@ def accuracies(key: str = "balanced_accuracy") -> list[Row]:
     rows = []
     for cell, values in means(key, 100).iterrows():
         bold = {m: f"**{v:.2f}**" if v == values.max() else f"{v:.2f}" for m, v in values.items()}
-        rows.append({"set, tail": cell, **bold})
+        rows.append({"set, tail": cell} | {m: v.replace("nan", "") for m, v in bold.items()})
     return rows
 
 
