@@ -216,7 +216,8 @@ def _commands() -> str:
 def _help(*command: str) -> str:
     program = "from resultant.cli.main import main; main()"
     environment = {**os.environ, "COLUMNS": "86", "NO_COLOR": "1", "TERM": "dumb"}
-    call = [sys.executable, "-c", program, *command, "--help"]
+    asked = "--help-all" if command else "--help"
+    call = [sys.executable, "-c", program, *command, asked]
     done = subprocess.run(call, capture_output=True, text=True, check=True, env=environment)
     return done.stdout.strip()
 

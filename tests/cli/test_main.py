@@ -117,8 +117,8 @@ def test_examples_of_help(name: str, monkeypatch: pytest.MonkeyPatch, capsys: Sh
     assert examples and f"resultant {name}" in shown
     for example in examples:
         _, command, *arguments = shlex.split(example)
-        assert command == name
-        assert isinstance(cli.parse(partial(tyro.cli, kind), "resultant", arguments), kind)
+        own = OPTIONS[command]
+        assert isinstance(cli.parse(partial(tyro.cli, own), "resultant", arguments), own)
     target = resolve_name(cli.find_command(name).target)
     (parameter,) = inspect.signature(target).parameters.values()
     assert parameter.annotation in (kind, kind.__name__)
@@ -307,6 +307,16 @@ def test_help_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch, caps
     # Commands to copy stay on one line.
     commands = re.compile(r"usage:|  (cat .* )?resultant ")
     assert max(len(line) for line in shown.splitlines() if not commands.match(line)) <= 80
+    assert len(shown.splitlines()) <= 60
+    assert cli.main([*name.split(), "--help-all"]) == 0
+    whole = capsys.readouterr().out
+    rare = {f"--{option}" for option in cli.RARE.get(name.split()[0], ())}
+    assert not rare & set(re.findall(r"^[ │] +(--[a-z-]+)", shown, re.M))
+    if name != "train":
+        assert rare <= set(re.findall(r"^[ │] +(--[a-z-]+)", whole, re.M)), name
+        assert (
+            f"{len(rare)} more options: resultant {name.split()[0]} --help-all" in shown
+        ) == bool(rare)
     # No option has a twin that says the opposite.
     options = set(re.findall(r"--[a-z][a-z-]+", shown))
     assert not {o for o in options if f"--no-{o[2:]}" in options}

@@ -64,6 +64,25 @@ COMMANDS = {
         ("forget", "sums without rows, or without classes"),
     )
 }
+# Options that few need, by command: --help leaves them out, --help-all shows them.
+IMAGE_OPTIONS = ("val-list", "images", "class-names", "held-out", "split-seed", "image-column")
+IMAGE_OPTIONS += ("label-column", "skip-broken", "allow-outside")
+SCORE_OPTIONS = ("features", "temperature", "estimator", "skip-unknown-classes", "figures", "quiet")
+LOSS_OPTIONS = ("alpha", "contrastive-weight", "prior", "beta", "weight-decay", "warmup", "dim")
+LOSS_OPTIONS += ("temperature", "workers", "precision", "weights")
+RARE = {
+    "analyze": (*SCORE_OPTIONS, "fit-fraction"),
+    "compare": (*SCORE_OPTIONS, *IMAGE_OPTIONS),
+    "extract": ("long-tail", "subset-seed", "dtype", "workers", *IMAGE_OPTIONS),
+    "predict": ("top", "image-column", "skip-broken", "workers", "images"),
+    "tune": (*LOSS_OPTIONS, *IMAGE_OPTIONS, "averaging", "crop", "patience", "references", "seed"),
+    "train": (
+        *(*LOSS_OPTIONS, *IMAGE_OPTIONS, "store", "delete-store", "checkpoint-every", "test-every"),
+        *("tensorboard", "subset-seed", "mean", "std", "classifier-prior", "family", "estimator"),
+        *("leave-out", "no-classification-view", "classifier-views", "momentum", "schedule"),
+        *("milestones", "clip", "long-tail"),
+    ),
+}
 # Entry points of other distributions, such as the reproduction of the paper.
 GROUP = "resultant.commands"
 REPRODUCTION = ("import-proco", "verify", "reproduce")
@@ -178,6 +197,8 @@ def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
     """Parse arguments with a parser of tyro."""
     from tyro import conf
 
+    whole = "--help-all" in arguments
+    arguments = ["--help" if a == "--help-all" else a for a in arguments]
     # An option is named after its field, also in a nested dataclass.
     config = conf.OmitArgPrefixes, conf.OmitSubcommandPrefixes, conf.CascadeSubcommandArgs
     # --no-evaluate switches off what is on, and nothing else has a --no-twin.
@@ -188,7 +209,10 @@ def parse(call: Callable[..., Any], prog: str, arguments: Sequence[str]) -> Any:
             return call(prog=prog, args=arguments, config=config)
     finally:
         help_asked = {"-h", "--help"} & set(arguments)
-        print(wrapped(shown.getvalue()) if help_asked else shown.getvalue(), end="")
+        text = shown.getvalue()
+        print(
+            wrapped(text if whole else shortened_help(text, prog)) if help_asked else text, end=""
+        )
         # Tyro names the help of a subcommand without the command.
         own = rf"in resultant (\S+ --help) {{0,{len(prog) - len('resultant')}}}"
         print(re.sub(own, rf"in {prog} \1", errors.getvalue()), end="", file=sys.stderr)
@@ -204,6 +228,24 @@ def wrapped(text: str) -> str:
         if re.match(r"[A-Z]", paragraph) and not re.search(r"^[ ╭│]", paragraph, re.M):
             paragraphs[i] = textwrap.fill(paragraph, width, break_on_hyphens=False)
     return "\n\n".join(paragraphs)
+
+
+def shortened_help(text: str, prog: str) -> str:
+    """Leave the options of `RARE` out of a help, and say how many they are."""
+    rare = {f"--{name}" for name in RARE.get(prog.split()[1], ())}
+    kept, left_out, skipping = [], 0, False
+    for line in text.splitlines():
+        if option := re.match(r"[ │] {1,2}(-[\w-]+)", line):
+            skipping = option[1] in rare
+            left_out += skipping
+        elif not re.match(r"[ │] {8,}\S", line):
+            skipping = False
+        if not skipping:
+            kept.append(line)
+    if left_out:
+        command = " ".join(prog.split()[:2])
+        kept.append(f"{left_out} more options: {command} --help-all")
+    return "\n".join(kept) + "\n"
 
 
 def usage() -> str:
