@@ -30,7 +30,11 @@ KEPT_NUMBERS = 1 << 21
 EVERY = torch.iinfo(torch.int64).max
 ROUNDING = 1e-9
 
-# A hash of 64 bits (as splitmix64), with a multiplier for each coordinate by this seed.
+# Numbers that are hashed at a time: they stay in the cache.
+BLOCK = 1 << 16
+
+# A hash of 64 bits: a sum of odd multiples, one for each coordinate by this seed, which is mixed as
+# by splitmix64.
 _SEED = 54
 _MIX = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 
@@ -165,13 +169,20 @@ def _distinct(at: Tensor | None, *columns: Tensor) -> tuple[Tensor, Columns]:
 def row_keys(rows: Tensor) -> Tensor:
     """Hash the values of rows [n, p], as int64 [n] >= 0: float32 as the float64 of equal value, and
     a negative zero as zero."""
+    factors = torch.from_numpy(mixed(np.arange(rows.shape[1]), _SEED).view(np.int64) | 1)
+    factors = factors.to(rows.device)
+    block = BLOCK if rows.device.type == "cpu" else rows.numel()
+    parts = rows.split(max(1, block // rows.shape[1]))
+    return torch.cat([_hashed(part, factors) for part in parts])
+
+
+def _hashed(rows: Tensor, factors: Tensor) -> Tensor:
     bits = (rows.double() + 0.0).view(torch.int64)
-    bits = bits ^ _shifted(bits, 32)
-    factors = mixed(np.arange(bits.shape[1]), _SEED).view(np.int64) | 1
-    x = bits * torch.from_numpy(factors).to(bits.device)
-    x = (x ^ _shifted(x, 29)) * _MIX[0]
-    x = (x ^ _shifted(x, 32)).sum(1)
-    x = (x ^ _shifted(x, 30)) * _MIX[1]
+    # The low bits of a float32 are zeros.
+    folded = (bits >> 32).bitwise_and_((1 << 32) - 1).bitwise_xor_(bits)
+    x = folded.mul_(factors).sum(1)
+    for shift, factor in zip((30, 27), _MIX, strict=True):
+        x = (x ^ _shifted(x, shift)) * factor
     return _shifted(x ^ _shifted(x, 31), 1)
 
 
