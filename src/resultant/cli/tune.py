@@ -48,7 +48,7 @@ class Tune:
     epochs: int = DEFAULTS.epochs
     """Passes over the training images at most."""
     patience: int = DEFAULTS.patience
-    """Epochs without a better accuracy on the validation images, after which training ends."""
+    """Epochs clearly behind the best accuracy on the validation images that end the training."""
     batch_size: Annotated[
         Optional[int], shown_default("INT", "128, or fewer so that an epoch has 32 steps")
     ] = None

@@ -209,7 +209,7 @@ class TuneConfig(TrainConfig):
     epochs: int = number(20, least=1)
     """Passes over the training images at most."""
     patience: int = number(5, least=1)
-    """Epochs without a better accuracy on the validation images, after which training ends."""
+    """Epochs clearly behind the best accuracy on the validation images that end the training."""
     batch_size: int = number(128, least=1)
     """Images per step of the optimizer; each has two views."""
     accumulate: int = number(1, least=1)

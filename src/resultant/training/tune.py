@@ -403,9 +403,10 @@ class _Work:
             network: Any = tuner.average.module
             parts = network_outputs(network, views()(rows), self.device, tuner.autocast)
             predicted = torch.cat([part.logits.argmax(-1).cpu() for part in parts])
-            accuracy = float((predicted == y).double() @ self.weights("val"))
-            tuner.note_accuracy(accuracy)
-            lines[0]["accuracy"] = accuracy
+            right = (predicted == y).double()
+            accuracy, error = mean_and_error(right, self.weights("val"))
+            tuner.note_accuracy(accuracy, error)
+            lines[0].update(accuracy=accuracy, accuracy_error=error)
 
         try:
             with device_of(tuner.total):

@@ -32,7 +32,7 @@ class TuneJob(Job):
 
 
 class Tuner(Trainer):
-    """Fine-tunes the network of a run; ``best`` are the weights of the best epoch.
+    """Fine-tunes the network of a run; ``best`` are the weights of the epoch that is kept.
 
     Args:
         config, run, batches, counts, device: As for `Trainer`.
@@ -66,7 +66,7 @@ class Tuner(Trainer):
             self.network, decay=config.averaging, use_warmup=True
         ).requires_grad_(False)
         self.best = {n: a.clone() for n, a in self.average.module.state_dict().items()}
-        # Accuracy and number of the best epoch, and the number of the last one.
+        # The best accuracy, the epoch that is kept, and the last epoch.
         self.record_of_best = torch.tensor([-1.0, 0.0, 0.0], dtype=torch.float64)
         self.scheduler = scheduler_of(self.optimizer, config, batches.steps)
 
@@ -138,11 +138,13 @@ class Tuner(Trainer):
         (row,) = super().rows()
         return [{**row, "rate": self.optimizer.param_groups[0]["lr"]}]
 
-    def note_accuracy(self, accuracy: float) -> None:
-        """Keep the average of the weights if no earlier epoch has a better accuracy."""
-        self.record_of_best[2] = self.epoch
-        if accuracy >= self.record_of_best[0]:
-            self.record_of_best[:2] = torch.tensor([accuracy, self.epoch], dtype=torch.float64)
+    def note_accuracy(self, accuracy: float, error: float = 0.0) -> None:
+        """Keep the average of the weights unless it is behind the best accuracy of an epoch by more
+        than its standard error: later epochs have lower rates, and few images choose by chance."""
+        most = float(self.record_of_best[0])
+        self.record_of_best[0], self.record_of_best[2] = max(most, accuracy), self.epoch
+        if accuracy + error >= most:
+            self.record_of_best[1] = self.epoch
             for name, a in self.average.module.state_dict().items():
                 self.best[name].copy_(a)
 
