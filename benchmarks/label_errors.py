@@ -76,7 +76,7 @@ class Task(NamedTuple):
 def confused(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the class [C] that each class is most often taken for."""
     model = VMFClassifier(whiten="within", shrinkage=0.3)
-    predicted = cross_val_predict(model, x, y, cv=5)
+    predicted: Any = cross_val_predict(model, x, y, cv=5)
     matrix = np.zeros((y.max() + 1, y.max() + 1))
     np.add.at(matrix, (y, predicted), 1)
     np.fill_diagonal(matrix, -1)
@@ -90,7 +90,7 @@ def flipped(name: str, x: np.ndarray, y: np.ndarray, draws: int, short: Any) -> 
         for noise in ("any class", "most confused"):
             for seed in range(draws):
                 rng = np.random.default_rng(seed)
-                kept = np.arange(len(y)) if short is None else long_tail(y, *short, rng)
+                kept = np.arange(len(y)) if short is None else long_tail(y, short[0], short[1], rng)
                 t = y[kept]
                 wrong = rng.random(len(t)) < share
                 new = (t + rng.integers(1, C, len(t))) % C if noise == "any class" else other[t]
