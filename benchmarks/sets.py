@@ -105,7 +105,7 @@ def draw(name: str, tail: int, seed: int, folder: Path) -> Iterator[Row]:
         of_methods = [result for fit in (ours, others) for result in fit(x, y, half, rows.x_test)]
     for method, sets, known in of_methods:
         sets, promised = np.asarray(sets), np.asarray(known >= LEAST)
-        hits = sets[inside][np.arange(len(t)), t]
+        hits: Any = sets[inside][np.arange(len(t)), t]
         found: Row = {"set": name, "tail": tail, "method": method, "seed": seed}
         for k, part in enumerate(("head", "medium", "tail")):
             rows_of = promised[t] & (third[t] == k)
