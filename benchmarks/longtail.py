@@ -200,7 +200,7 @@ def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, Row]:
     """Fit a method with the setting of the best predictions of rows left out, the first of equals;
     return the estimator and the setting."""
     if name in (OURS, SUMS):
-        settings: Any = {} if name == OURS else {"refine": None, "scoring": "accuracy"}
+        settings: Any = {"prior": 0.0} if name == OURS else {"refine": None, "scoring": "accuracy"}
         search = VMFClassifierCV(cv=FOLDS, balanced=True, **settings).fit(x, y)
         return search, search.best_params_ | {"scale": search.scale_}
     if name == "vmf-default":

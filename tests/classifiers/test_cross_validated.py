@@ -268,3 +268,15 @@ def test_small_and_empty_classes() -> None:
     proba = np.asarray(fitted.predict_proba(X))
     assert np.isfinite(proba).all() and (proba[:, 4] == 0).all()
     assert fitted.predict(X[-2:-1]).tolist() == [3]
+
+
+def test_refined_classes_of_balanced_queries_may_have_less_than_their_shares() -> None:
+    """A long tail, scored by all classes alike; a prior that is given stays."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), (60, 30, 8, 3))
+    X = np.eye(6)[y] + 0.5 * rng.normal(size=(len(y), 6))
+    settings: Any = {"cv": 3, "balanced": True, "lift": None}
+    tried = VMFClassifierCV(**settings).fit(X, y).cv_results_["param_prior"]
+    assert {0.0, -0.5} <= set(tried.tolist())
+    for fixed in ({"prior": 0.0}, {"refine": None}):
+        assert VMFClassifierCV(**settings, **fixed).fit(X, y).best_params_["prior"] == 0.0

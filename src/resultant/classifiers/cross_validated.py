@@ -49,7 +49,8 @@ class VMFClassifierCV(VMFClassifier):
 
     Args:
         realization, beta, temperature: Values of the parameters of `VMFClassifier`.
-        prior: Strengths of the class prior, or ``"auto"``: 0, 0.5 and 1; 0 alone if ``balanced``.
+        prior: Strengths of the class prior, or ``"auto"``: 0, 0.5 and 1; if ``balanced``, 0 and for
+            refined classes -0.5 and less.
         estimator, device: As in `VMFClassifier`.
         cv: Number of stratified folds, ``"loo"`` (each row against the classes without this row),
             or a splitter or splits of scikit-learn. About 262,144 / C rows are scored, 1,024 or
@@ -212,7 +213,7 @@ class VMFClassifierCV(VMFClassifier):
             if not lists[name]:
                 raise ValueError(f"expected one value of {name} or more, got none")
         if is_auto(self.prior):
-            lists["prior"] = [0.0] if self.balanced else list(AXES["prior"])
+            lists["prior"] = list(AXES["prior"])
         for name in ("beta", "temperature", "prior"):
             lists[name] = [finite_number(name, value) for value in lists[name]]
         if min(lists["temperature"]) <= 0:
@@ -239,6 +240,9 @@ class VMFClassifierCV(VMFClassifier):
         elif not is_auto(self.lift):
             values = self.lift if isinstance(self.lift, Sequence) else [self.lift]
             lists["lift"] = [require_lift(value) for value in values]
+        if is_auto(self.prior) and self.balanced:
+            # The search knows which priors such queries may have.
+            del lists["prior"]
         return lists
 
     def _validation(self, sample: Sample, groups: Any) -> Validation:

@@ -42,6 +42,10 @@ LIMITS = {
 }
 STEP = 0.5
 
+# Priors of refined classes for queries of all classes alike. The precision keeps classes of few
+# rows nearer to their means than others, so that less than the shares may be right.
+BALANCED_PRIORS = (0.0, -STEP)
+
 # Among equally simple points the first is chosen: native changes nothing, angular changes least.
 PREFERENCE = ("native", "angular", "cosine", "preserve", "temperature")
 
@@ -177,6 +181,7 @@ class Search:
         if self.validation.balanced:
             # Queries of all classes alike have no prior to be found.
             every["prior"] = (0.0,)
+        priors = self.axes.get("prior", BALANCED_PRIORS if self.validation.balanced else None)
         if sample.dim <= LIFTED_DIM and len(sample.y) <= LIFTED_ROWS:
             every["lift"] = (None, *LIFTS)
         self.axes = every | dict(self.axes)
@@ -198,7 +203,7 @@ class Search:
                 self._family(point.realization, (point.shrinkage,), counts, point)
         if precisions := [value for value in self.axes["refine"] if value is not None]:
             # In the metric, if there is one.
-            self._refined(metrics[-1], precisions)
+            self._refined(metrics[-1], precisions, priors or self.axes["prior"])
 
     @cached_property
     def weights(self) -> Tensor:
@@ -288,11 +293,16 @@ class Search:
             moved = best is not before
         return best
 
-    def _refined(self, shrinkages: Sequence[float | None], precisions: Sequence[float]) -> None:
+    def _refined(
+        self,
+        shrinkages: Sequence[float | None],
+        precisions: Sequence[float],
+        priors: Sequence[float],
+    ) -> None:
         """Walk along precision, shrinkage and prior while the score improves, in each lift."""
-        axes = {"shrinkage": shrinkages, "refine": precisions, "prior": self.axes["prior"]}
+        axes = {"shrinkage": shrinkages, "refine": precisions, "prior": priors}
         first = {name: values[len(values) // 2] for name, values in axes.items()}
-        first |= {name: axes[name][-1] for name in ("shrinkage", "prior")}
+        first |= {"shrinkage": shrinkages[-1], "prior": max(priors)}
         point = Point("angular", self.axes["temperature"][0], 0.0, components=1, **first)
         for lift in self.axes["lift"]:
             own = {name: list(values) for name, values in axes.items()}
