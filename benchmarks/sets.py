@@ -92,13 +92,13 @@ def draw(name: str, tail: int, seed: int, folder: Path) -> Iterator[Row]:
     new: Any = rng.permutation(C)[: round(NEW * C)]
     kept = np.isin(rows.y, new, invert=True)
     names, y = np.unique(rows.y[kept], return_inverse=True)
-    x, inside = rows.x[kept], np.isin(rows.y_test, new, invert=True)
+    x, inside = rows.x[kept], np.asarray(np.isin(rows.y_test, new, invert=True))
     t = np.searchsorted(names, rows.y_test[inside])
     half = np.zeros(len(y), bool)
     for c in range(len(names)):
         own = rng.permutation(np.flatnonzero(y == c))
         half[own[: (len(own) + 1) // 2]] = True
-    third = np.empty(len(names), int)
+    third: Any = np.empty(len(names), int)
     third[np.argsort(-np.bincount(y), kind="stable")] = np.arange(len(names)) * 3 // len(names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -111,7 +111,7 @@ def draw(name: str, tail: int, seed: int, folder: Path) -> Iterator[Row]:
             rows_of = promised[t] & (third[t] == k)
             found[f"coverage, {part}"] = float(hits[rows_of].mean()) if rows_of.any() else None
         found["size"] = float(sets[inside].sum(1).mean())
-        some = sets[:, promised].any(1) if promised.any() else np.ones(len(sets), bool)
+        some: Any = sets[:, promised].any(1) if promised.any() else np.ones(len(sets), bool)
         found |= {"new: empty": float(1 - some[~inside].mean())}
         found |= {"known: empty": float(1 - some[inside].mean())}
         found["promised"] = float(promised.mean())
