@@ -70,6 +70,7 @@ def test_json_and_quiet(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     summary = json.loads(capsys.readouterr().out)
     (feature,) = summary["features"]
     assert feature["source"] == "standard input" and feature["classes"] == 6
+    assert {*pq.read_table("out/predictions.parquet")["file"].to_pylist()} == {"standard input"}
     assert feature["recommendation"]["key"] in {m["key"] for m in feature["methods"]}
     assert Path(summary["page"]).exists()
     assert call("analyze z.csv --out out --json s.json --quiet") == 0

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
@@ -86,6 +86,10 @@ def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[Featur
     elif "://" not in source:
         arguments.refuse_network(source)
     store, seed = options.open(source), options.seed
+    if options.path in (None, arguments.STDIN):
+        # The reader has never seen the temporary file.
+        for split, origin in store.origins.items():
+            store.origins[split] = replace(origin, files=len(origin.files) * (name,))
     left_out = options.drop_zero_rows, options.skip_unknown_classes
     if options.engine == "ray":
         from resultant.analysis import ray as ray_engine
