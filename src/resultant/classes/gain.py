@@ -110,6 +110,8 @@ def require_targets(tau: Tensor, gains: Gains, rule: Rule, dtype: torch.dtype) -
     if rule.realization not in TEMPERED:
         return
     (least, most), star = temperature_range(dtype), tau * (g / target)
+    if bool(validation.values_of((target > 0) & (g > 0) & comparable(star, dtype)).all()):
+        return
     of = f"{rule.family}, beta = {rule.beta:g}"
     for need, values, good in (
         ("target gains > 0 for a class temperature", target, target > 0),

@@ -11,7 +11,7 @@ from torch import Tensor
 from resultant._core import memory, validation
 from resultant._core.arrays import require_features, shape_of
 from resultant._core.modes import is_constant, no_autocast
-from resultant._core.validation import COMPUTE_DTYPE, Check, Number
+from resultant._core.validation import COMPUTE_DTYPE, Check, Number, as_dtype
 from resultant.classes.gain import Gains, class_gains, class_temperature, gain_at, require_targets
 from resultant.classes.rule import EDITED, Rule
 from resultant.classes.statistics import ClassState
@@ -72,15 +72,15 @@ def score_terms(
     if realization == "temperature":
         return ScoreTerms(star)
     # From the rounded arguments: the intercepts are large, and only their difference remains.
-    wide = kappa.double()
-    h0, h1 = (vmf_score(0.0, wide, t.double(), p, validate_args=False) for t in (tau, star))
+    both = torch.stack([tau.expand_as(star), star]).double()
+    h0, h1 = vmf_score(0.0, kappa.double(), both, p, validate_args=False)
     return ScoreTerms(star, None, h0 - h1)
 
 
 def cosines(z: Tensor, mu: Tensor) -> Tensor:
     """Multiply vectors z [N, p] and directions mu [C, p] in the dtype of mu, clamped to [-1, 1]."""
     with no_autocast(z):
-        rho = z.to(mu.dtype) @ mu.T
+        rho = as_dtype(z, mu.dtype) @ mu.T
     if is_constant(rho):
         return rho.clamp_(-1, 1)
     return rho + (rho.detach().clamp(-1, 1) - rho.detach())
@@ -180,12 +180,13 @@ def realize(
     _require_dtype(dtype)
     offset = _offset(rule.offset, state, validate_args)
     tau, gains = _temperature_and_gains(state, rule, dtype, validate_args)
-    kappa = state.kappa.double().to(dtype)
-    tau, slope, shift = score_terms(rule.realization, kappa, tau.to(dtype), gains, state.dim)
+    kappa, tau = as_dtype(state.kappa, dtype), as_dtype(tau, dtype)
+    tau, slope, shift = score_terms(rule.realization, kappa, tau, gains, state.dim)
     if offset is not None:
         shift = offset if shift is None else shift + offset
-    added = (None if a is None else a.to(dtype).expand_as(kappa) for a in (slope, shift, offset))
-    return ClassScores(state.mu.to(dtype), kappa, tau, *added)
+    given = slope, shift, offset
+    added = (None if a is None else as_dtype(a, dtype).expand_as(kappa) for a in given)
+    return ClassScores(as_dtype(state.mu, dtype), kappa, tau, *added)
 
 
 def target_temperature(
@@ -274,7 +275,7 @@ def class_scores(
     parts = (z, scores_of.mu, scores_of.kappa, *scores_of.terms)
     learns = torch.is_grad_enabled() and any(a is not None and a.requires_grad for a in parts)
     if torch.compiler.is_compiling() or len(z) <= height or learns:
-        return scores_of(z).to(z.dtype)
+        return as_dtype(scores_of(z), z.dtype)
     scores = z.new_empty(len(z), state.num_classes)
     for part, rows in zip(scores.split(height), z.split(height), strict=True):
         part.copy_(scores_of(rows))
