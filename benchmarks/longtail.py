@@ -130,9 +130,9 @@ class Discriminant(LinearDiscriminantAnalysis):
 class Adjusted(LogisticRegression):
     """Logistic regression whose scores lose the logarithms of the shares of the classes."""
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         self.shares = np.unique(y, return_counts=True)[1] / len(y)
-        return super().fit(X, y)
+        return super().fit(X, y, sample_weight)
 
     def decision_function(self, X: Any) -> Any:
         return super().decision_function(X) - np.log(self.shares)

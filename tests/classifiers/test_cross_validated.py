@@ -278,5 +278,6 @@ def test_refined_classes_of_balanced_queries_may_have_less_than_their_shares() -
     settings: Any = {"cv": 3, "balanced": True, "lift": None}
     tried = VMFClassifierCV(**settings).fit(X, y).cv_results_["param_prior"]
     assert {0.0, -0.5} <= set(tried.tolist())
+    fixed: Any
     for fixed in ({"prior": 0.0}, {"refine": None}):
         assert VMFClassifierCV(**settings, **fixed).fit(X, y).best_params_["prior"] == 0.0

@@ -157,7 +157,7 @@ class Refinement:
             total = s.exp_().sum(1, keepdim=True)
             value += float(w.double() @ (total.log() - score)[:, 0].double())
             # Probabilities less the label, by the weight of the row.
-            residual = s.mul_(w[:, None] / total).scatter_add_(1, own, -w[:, None])
+            residual = s.mul_(w[:, None].div(total)).scatter_add_(1, own, -w[:, None])
             gradient.addmm_(residual.T, x)
         return value, gradient
 
@@ -167,8 +167,8 @@ class Refinement:
         """Return theta [C, p] for a precision, where the function is above its least value by about
         ``nats`` per row; by default, by little more than its rounding."""
         begin = self.prior if start is None else start
-        nats = torch.finfo(begin.dtype).eps ** 0.75 if nats is None else nats
-        least = nats * float(self.statistics.weight.sum())
+        each = torch.finfo(begin.dtype).eps ** 0.75 if nats is None else nats
+        least = each * float(self.statistics.weight.sum())
         return minimize(lambda theta: self.evaluate(theta, precision), begin, least)
 
 
