@@ -20,7 +20,7 @@ from sklearn.model_selection import (
 from classifiers.labelled import P, correlated, opposite, sample
 from resultant._core import memory
 from resultant.classes.rule import REALIZATIONS
-from resultant.classifiers import validation
+from resultant.classifiers import refine, validation
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.vmf import VMFClassifier
 from resultant.score.exact import vmf_score
@@ -45,8 +45,12 @@ SMALL = {"realization": ("native", "angular"), "beta": 0.0, "temperature": 0.1, 
     ],
     ids=str,
 )
-def test_points_against_refits(cv: Any, weighted: bool, options: dict[str, Any]) -> None:
-    """Every point scores as a classifier of the training rows; equal rows count each time."""
+def test_points_against_refits(
+    cv: Any, weighted: bool, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every point scores as a classifier of the training rows; equal rows count each time. Refined
+    classes are those of a fit to the end, where a search stops at `SEARCH_NATS`."""
+    monkeypatch.setattr(refine, "SEARCH_NATS", 1e-12)
     (X, y), loo, rng = sample(), isinstance(cv, LeaveOneOut), np.random.default_rng(3)
     w = rng.integers(0, 3, len(y)).astype(float) if weighted else np.ones(len(y))
     if loo:  # also a class of one sample, and a class with one remaining sample
@@ -58,6 +62,8 @@ def test_points_against_refits(cv: Any, weighted: bool, options: dict[str, Any])
     results = ours.cv_results_
     assert len(results["params"]) > 4
     for g, point in enumerate(results["params"]):
+        if point.get("lift") is not None:
+            continue  # the centre of a lift is that of all rows, as the docstring says
         losses, hits, seen, rows = [], [], [], []
         for train, test in cv.split(X, y):
             refit = VMFClassifier(**point, estimator=ours.estimator, scale=1.0)
@@ -72,7 +78,8 @@ def test_points_against_refits(cv: Any, weighted: bool, options: dict[str, Any])
         if "balanced" in options:  # classes have one weight
             counts /= np.bincount(y[rows], counts)[y[rows]]
         loss = np.average(losses, weights=counts * seen)
-        assert results[LOSS][g] == pytest.approx(-loss, rel=1e-8), point
+        exact = 1e-8 if point.get("refine") is None else 1e-4
+        assert results[LOSS][g] == pytest.approx(-loss, rel=exact), point
         accuracy = np.average(hits, weights=counts)
         assert results["mean_test_accuracy"][g] == pytest.approx(accuracy, rel=1e-8), point
     assert ours.unscored_ == loo
@@ -236,7 +243,8 @@ def test_scores_and_densities_are_sums_over_components() -> None:
     np.testing.assert_allclose(fitted.log_marginal(X[:7]), density.log(), rtol=1e-9)
     # The search finds the number of components.
     settings: Any = {"realization": "native", "temperature": 0.1, "whiten": None}
-    chosen, (Q, t) = VMFClassifierCV(**settings).fit(X, y), opposite(seed=1)
+    many, (Q, t) = VMFClassifierCV(components="auto", **settings), opposite(seed=1)
+    chosen = many.fit(X, y)
     assert chosen.best_params_["components"] > 1 and chosen.score(Q, t) > 0.99
     plain = VMFClassifierCV(components=1, **settings).fit(X, y)
     assert plain.best_params_["components"] == 1 and plain.score(Q, t) < 0.8

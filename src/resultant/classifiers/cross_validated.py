@@ -67,7 +67,8 @@ class VMFClassifierCV(VMFClassifier):
         refine: Precisions of refined classes, and None for those of sums; or ``"auto"``: 3 to 0.03
             and beyond, but None if realization, beta, temperature, estimator or components are
             given, which say how classes of sums are scored, and for ``"loo"``.
-        lift: Concentrations of random features that are tried with ``refine``, and None; or
+        lift: Concentrations of random features (around the centre of all rows, also of those
+            left out) that are tried with ``refine``, and None; or
             ``"auto"``: None, and 0.5 and 1 for up to 4,096 rows of up to 128 dimensions.
 
     Attributes:

@@ -183,9 +183,9 @@ class RefinableFold:
     """
 
     def __init__(self, sample: Sample, rows: Tensor, metric: Metric | None) -> None:
-        self.sample, self.metric = sample, metric
+        self.sample, self.metric, self._rows = sample, metric, sample.merged
         self._sides = [
-            self._turned(directions(sample.rows[:])[0].to(rows.dtype)),
+            self._turned(directions(self._rows.rows[:])[0].to(rows.dtype)),
             self._turned(rows),
         ]
         self._last: tuple[Tensor, Tensor] | None = None
@@ -208,8 +208,8 @@ class RefinableFold:
         if self._made is None or self._made[0] != shrinkage:
             x, rows = (normalize(side * scale, dim=1) for side in self._sides)
             sums = ClassStatistics(self.sample.num_classes, self.sample.dim, device=x.device)
-            sums.add(x, self.sample.y, self.sample.w)
-            batch = Batch(x, self.sample.y, self.sample.w.to(x.dtype))
+            sums.add(x, self._rows.y, self._rows.w)
+            batch = Batch(x, self._rows.y, self._rows.w.to(x.dtype))
             self._made = shrinkage, Refinement([batch], sums, gain), rows
         _, refinement, rows = self._made
         start = None

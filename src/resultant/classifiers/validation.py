@@ -148,7 +148,7 @@ class Validation:
         self._folds: dict[Key, list[ValidationFold]] = {}
         self._refinable: dict[int, RefinableFold] = {}
         self._lifted: dict[float, Validation] = {}
-        self._gains: dict[float | None, float] = {}
+        self._gains: dict[tuple[int, float | None], float] = {}
         several = len(splits) > 1 and len(self.index) * len(splits) <= len(pool)
         if merge and several and (torch.bincount(pool, minlength=len(sample.y)) == 1).all():
             rest = torch.ones_like(sample.y, dtype=torch.bool).index_fill_(0, self.index, False)
@@ -265,19 +265,21 @@ class Validation:
             metric = None if shrinkage is None else self._metrics[k]
             rows = torch.cat(list(self._units(self.index[own])))
             self._refinable[k] = RefinableFold(self.sample.at(train), rows, metric)
-        scores, sums = self._refinable[k].fit(shrinkage, precision, self._gain(shrinkage))
+        scores, sums = self._refinable[k].fit(shrinkage, precision, self._gain(k, shrinkage))
         kappa = sums.state(self.estimator).kappa
         return ValidationFold(scores, self.y[own], kappa, sums.weight, sums.dim, linear=True)
 
-    def _gain(self, shrinkage: float | None) -> float:
-        """Return the factor of the cosines in a metric that scores all validation rows best, every
-        class alike."""
-        if shrinkage not in self._gains:
-            folds = self.folds(shrinkage)
-            scores = torch.cat([fold.of_classes(fold.rho, 0.0) for fold in folds])
-            known = ~torch.cat([fold.absent for fold in folds]) & (self.weights > 0)
-            self._gains[shrinkage] = gain_of(scores[known], self.y[known], self.weights[known])
-        return self._gains[shrinkage]
+    def _gain(self, k: int, shrinkage: float | None) -> float:
+        """Return the gain before the refinement, of the training rows of a split, as in a fit."""
+        if (k, shrinkage) not in self._gains:
+            sample, metric, plain = self._refinable[k].sample, None, None
+            statistics = sample.summed
+            if shrinkage is not None:
+                metric, plain = self._metrics[k].with_shrinkage(shrinkage), statistics
+                statistics = sample.sums(metric=metric)
+            about = statistics, self.estimator, metric, plain
+            self._gains[k, shrinkage] = left_out_gain(sample.merged, *about)
+        return self._gains[k, shrinkage]
 
     def _cosines(self, rows: Iterable[Tensor], state: ClassState) -> Tensor:
         """Compute the cosines [n, M] of unit vectors in chunks, none of them for no rows."""
