@@ -15,7 +15,7 @@ from torch.nn.functional import interpolate
 
 from benchmarks import Row, Tables
 from benchmarks.gpu import milliseconds
-from resultant.images.files import FileImages, file_status
+from resultant.images.files import FileImages
 from resultant.images.parquet import read_parquet
 from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.source import LabelledImages, coded, in_threads
@@ -96,7 +96,7 @@ def measurements(data: Path) -> Iterator[Row]:
         paths = [str(folder / f"files/{i}.jpg") for i in range(PHOTOGRAPHS)]
         list(in_threads(write_photograph, paths))
         labels = np.arange(PHOTOGRAPHS) % CLASSES
-        photographs = LabelledImages(FileImages(paths, file_status(paths)), labels)
+        photographs = LabelledImages(FileImages(paths, str(folder)), labels)
         yield measure("JPEG files", photographs, 224, folder / "photographs")
         torch.cuda.empty_cache()
         images = read_parquet([data / "train.parquet"])

@@ -19,7 +19,7 @@ BENCHMARKS = {
     "analyze": "The command analyze",
     "outliers": "Out-of-distribution detection",
     "sets": "Sets of classes with a promise",
-    "label_errors": "Wrong labels, beside cleanlab",
+    "label_errors": "Wrong labels, compared with cleanlab",
 }
 
 

@@ -38,10 +38,10 @@ def test_others_pass_where_they_hold() -> None:
 class Forgetful(VMFClassifier):
     """Forgets the first row alone, and merges into the other."""
 
-    def forget(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def forget(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # type: ignore[override]
         return super().forget(X[:1], y[:1])
 
-    def merge(self, other: Any) -> Any:
+    def merge(self, other: Any) -> Any:  # type: ignore[override]
         mine = super().merge(other)
         vars(other).update(vars(mine))
         return mine

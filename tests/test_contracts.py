@@ -339,7 +339,8 @@ def test_derivatives(contract: Contract, argument: str) -> None:
         """Of sixth order."""
         weights = (45 / 60, -9 / 60, 1 / 60)
         moves = ((w, k * step * move) for k, w in enumerate(weights, 1))
-        return sum(w * (f(at + d) - f(at - d)) for w, d in moves) / step
+        total: Any = sum(w * (f(at + d) - f(at - d)) for w, d in moves)
+        return total / step
 
     def bar(size: Tensor) -> dict[str, float]:
         return {"rtol": 1e-6, "atol": 1e-7 * (1 + float(size.detach().abs().amax()))}

@@ -138,7 +138,7 @@ def test_validation_is_a_cold_cross_validation_of_what_is_saved(
         exec(c.code, names)
         shown = cross_val_score(clone(names["model"]), x, y, cv=folds, scoring="accuracy")
         shares = np.array([len(b) for _, b in folds]) / len(y)
-        assert shown @ shares == pytest.approx((predicted == y).mean(), abs=0.02), c.key
+        assert shown @ shares == pytest.approx(np.mean(predicted == y), abs=0.02), c.key
         assert c.tested is not None
         found = np.asarray(c.model.predict(data.test.x.numpy()))
         assert (found == c.tested.predicted.numpy()).all(), c.key

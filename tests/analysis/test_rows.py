@@ -57,7 +57,7 @@ def test_scores_are_those_of_a_cold_cross_validation(references: str) -> None:
     model: Any = used.make()
     if used.family == "scikit-learn":
         model = type(used.model)(model, used.model.scale)
-    p = cross_val_predict(model, x, y, cv=folds, method="predict_proba")
+    p: Any = cross_val_predict(model, x, y, cv=folds, method="predict_proba")
     own = p[np.arange(len(y)), y]
     other = p.copy()
     other[np.arange(len(y)), y] = -1
@@ -104,7 +104,8 @@ def test_a_row_whose_class_is_unknown_to_its_fold_has_no_quality() -> None:
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_label_errors_of_digits_are_found(share: float) -> None:
     """Most wrong labels are flagged, few right ones, and few rows of clean digits."""
-    digits, rng = load_digits(), np.random.default_rng(0)
+    digits: Any = load_digits()
+    rng = np.random.default_rng(0)
     wrong = rng.random(len(digits.target)) < share
     y = torch.from_numpy(np.where(wrong, (digits.target + rng.integers(1, 10)) % 10, digits.target))
     rows = Split("train", torch.from_numpy(digits.data).float(), y)
@@ -194,7 +195,7 @@ def test_the_table_leads_back_to_the_rows(kind: str, tmp_path: Path) -> None:
         if kind == "several":
             source = frame[::2] if Path(str(file)).stem == "train" else frame[1::2]
         for name in ("id", "text", "label"):
-            assert (source[name].to_numpy()[part.row] == part[name]).all(), name
+            assert (np.asarray(source[name])[part.row] == part[name]).all(), name
     found = table[table["id"] == "0040"].iloc[0]
     assert found.is_label_issue and found.suggested_label == ["ant", "bee", "cat"][c[40]]
     assert table.label_quality.idxmin() == found.name and found.label_quality < 0.5

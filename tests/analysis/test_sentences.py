@@ -101,13 +101,13 @@ def dominant() -> Toy:
 
 
 def wine() -> Toy:
-    wine = load_wine()
+    wine: Any = load_wine()
     must = ("One column varies", r"Use (linear discriminant|logistic|nearest centroid)")
     return Toy(wine.data, wine.target, {}, must)
 
 
 def digits() -> Toy:
-    digits = load_digits()
+    digits: Any = load_digits()
     never = ("do not carry", "repeat", "seen", "sorted")
     return Toy(digits.data, digits.target, {}, (r"Use .*: (9\d\.\d|100\.0) % accuracy",), never)
 

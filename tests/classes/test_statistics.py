@@ -172,6 +172,7 @@ def test_one_convention_for_weights() -> None:
     numbers = torch.arange(20) % 3
     expected = ClassStatistics(C, P).update(z, y, numbers.double())
     law = rs.VonMisesFisher.fit(z, numbers.double())
+    weights: Any
     for weights in (numbers, numbers.tolist(), numbers.float(), numbers.numpy()):
         close(ClassStatistics(C, P).update(z, y, weights).total, expected.total)
         close(rs.VonMisesFisher.fit(z, weights).concentration, law.concentration)

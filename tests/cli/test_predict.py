@@ -164,7 +164,9 @@ def test_pictures_by_a_network(capsys: Shown, tmp_path: Path) -> None:
     assert table["predicted_2"].tolist() == names[p.argsort(descending=True)[:, 1]].tolist()
     np.testing.assert_allclose(table["probability"], p.max(1).values, rtol=1e-4)
     assert "predicted_3" not in table
-    seen = np.isin(source.contents, loaded.trained)
+    contents: Any = source.contents
+    trained: Any = loaded.trained
+    seen = np.isin(contents, trained)
     assert table["trained_on"].tolist() == seen.tolist() and 20 < seen.sum() < 42
     assert f"{seen.sum()} rows that the network was trained on" in shown
     # A list of a copy of one trained picture and of a new one, as CSV.
@@ -215,7 +217,7 @@ def _rows() -> tuple[Any, Any]:
 class Sets(VMFClassifier):
     """A classifier whose sets hold the classes of a probability above a threshold."""
 
-    def predict_set(self, X: Any, error: float = 0.1) -> Any:
+    def predict_set(self, X: Any, error: float = 0.1) -> Any:  # type: ignore[override]
         return self.predict_proba(X) > 1 - error
 
 

@@ -68,7 +68,7 @@ def test_sums_merge_and_forget(files: dict[str, Any], capsys: pytest.CaptureFixt
     frame = pd.DataFrame(X).add_prefix("f").assign(label=table["label"])
     frame.to_parquet("new.parquet")
     assert call("predict all.safetensors new.parquet --out p.parquet --error 0.1") == 0
-    predicted = pd.read_parquet("p.parquet")
+    predicted: Any = pd.read_parquet("p.parquet")
     assert (predicted["predicted"] == np.asarray(whole.predict(X))).mean() > 0.999
     assert predicted["none_of_these"].mean() < 0.1
     assert cli.main(["forget", "all.safetensors", "--label", "digit 3", "digit 4"]) == 0

@@ -2,6 +2,7 @@
 
 import math
 import random
+from typing import Any
 
 import pytest
 import torch
@@ -40,8 +41,8 @@ def test_bounds_hold(dtype: torch.dtype) -> None:
         rho, kappa, tau, p = (float(torch.tensor(a, dtype=dtype)) for a in state)
         p = int(p)
         intercept, remainder, slope, mean, likelihood = arb.parts(rho, kappa, tau, p)
-        arguments = [torch.tensor(a, dtype=dtype) for a in (rho, kappa, tau)]
-        bounds = rs.decomposition_bounds(*arguments, p)
+        x, k, by = (torch.tensor(a, dtype=dtype) for a in (rho, kappa, tau))
+        bounds = rs.decomposition_bounds(x, k, by, p)
         t, A = 1 / tau, float(rs.bessel_ratio(p / 2 - 1, kappa))
         coarse = t * t / (2 * p), t * t * A * abs(rho) / p, t * t * A / p
         sizes = intercept, abs(remainder), abs(slope)
@@ -49,10 +50,12 @@ def test_bounds_hold(dtype: torch.dtype) -> None:
         for i, (size, bound, most) in enumerate(zip(sizes, bounds, coarse, strict=True)):
             assert size <= float(bound) <= most * (1 + 1e-4), (state, bound)
             closest[i] = max(closest[i], size / float(bound) if bound else 0.0)
-        for limit, error in ((rs.mean_limit, mean), (rs.likelihood_limit, likelihood)):
-            _, low, high = limit(*arguments, p)
-            assert float(low) <= error <= float(high), (limit, state)
-        assert float(rs.mean_limit(*arguments, p).high) <= (1 + 1e-4) / (2 * p * tau)
+        (_, least, most), (_, low, high) = (
+            limit(x, k, by, p) for limit in (rs.mean_limit, rs.likelihood_limit)
+        )
+        assert float(least) <= mean <= float(most), state
+        assert float(low) <= likelihood <= float(high), state
+        assert float(most) <= (1 + 1e-4) / (2 * p * tau)
         if p >= 3 and t > kappa:
             rate = kappa * (kappa + p - 1) / (2 * (t - kappa))
             assert max(abs(float(low)), abs(float(high))) <= rate * (1 + 1e-4) + 1e-5 * kappa
@@ -69,7 +72,7 @@ def test_bounds_hold(dtype: torch.dtype) -> None:
         ),
     ],
 )
-def test_limits_are_the_mean_and_the_likelihood(limit: object, value: object) -> None:
+def test_limits_are_the_mean_and_the_likelihood(limit: Any, value: Any) -> None:
     rho, kappa = torch.tensor([-0.9, 0.1, 1.0], dtype=F64), torch.tensor([0.5, 40.0, 9.0])
     expected = value(rho, kappa.double(), 16)
     assert torch.allclose(limit(rho, kappa, 0.1, 16).value, expected, rtol=1e-13, atol=1e-13)

@@ -299,5 +299,6 @@ def test_the_ratio_does_not_exceed_one(nu: float) -> None:
 def test_ratio_is_that_of_scipy(p: int) -> None:
     """A second reference, private there: a continued fraction with compensated sums."""
     x = torch.logspace(-6, 6, 4001, dtype=torch.float64)
-    theirs = special._ufuncs._iv_ratio(p / 2, x.numpy())
+    private: Any = special._ufuncs
+    theirs = private._iv_ratio(p / 2, x.numpy())
     np.testing.assert_allclose(bessel_ratio(p / 2 - 1, x), theirs, rtol=1.6e-15, atol=0)

@@ -44,7 +44,7 @@ AGREEMENT, MARGIN = 99.0, 0.2
 def networks(evidence: Evidence) -> dict[str, list[Network]]:
     """Records of the plan by setting."""
     configs = {name: trained_as(name) for name in CONDITIONS if not is_external(name)}
-    found = {
+    found: dict[str, list[Network]] = {
         name: [r for r in evidence.third.seeds(config).values() if "path" in r]
         for name, config in configs.items()
     }

@@ -91,7 +91,9 @@ class SphericalKMeans(TransformerMixin, ClusterMixin, BaseEstimator):
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+    def fit_predict(  # type: ignore[override]
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> np.ndarray:
         """Find the clusters and return those of the rows, [N]."""
         return self.fit(X, sample_weight=sample_weight).labels_
 
