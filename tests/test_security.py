@@ -15,7 +15,7 @@ from torture import ROOT
 SOURCE = Path(resultant.__file__).parent
 PAPER = ROOT / "reproduction" / "resultant_reproduction"
 # The unpickler of the official CIFAR batches builds arrays and nothing else.
-UNPICKLERS = {SOURCE / "images" / "cifar.py"}
+UNPICKLERS = {PAPER / "cifar" / "data.py"}
 FORBIDDEN = {
     *("os.system", "os.popen", "eval", "exec", "marshal.loads", "yaml.load"),
     *("pickle.load", "pickle.loads", "pickle.Unpickler"),

@@ -141,7 +141,10 @@ def _ratio_slopes(e: LogDebye, x: Tensor, y: Tensor, scale: float | Tensor) -> R
 
 
 def phi_difference(e: LogDebye, y0: Tensor, y1: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute ``phi(y1) - phi(y0)`` for ``h = y1 - y0``, by (15), and ``r(y1)``."""
+    """Compute ``phi(y1) - phi(y0)`` for ``h = y1 - y0``, by (15), and ``r(y1)``.
+
+    The same stands in C in `_kernel.h` and in Triton in `score/kernel.py`: change all three.
+    """
     p0, p1 = point(e, y0), point(e, y1)
     ds = h / (p0.s + p1.s)  # (14)
     # ds - a log(1 + x) with x = ds g0, in two parts: a factor a would scale an underflow of x, and
