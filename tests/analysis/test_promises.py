@@ -11,8 +11,10 @@ import pytest
 import torch
 
 import resultant
+from resultant import VMFClassifier
 from resultant.analysis.read import read
 from resultant.analysis.run import run
+from resultant.analysis.sets import sets_of
 from resultant.analysis.split import FeatureSet, Settings
 
 KINDS = ("csv", "csv.gz", "parquet", "several", "frame", "numpy")
@@ -208,3 +210,13 @@ def test_an_analysis_warns_on_its_page_alone(recwarn: pytest.WarningsRecorder) -
     (study,), _ = run(read(x, table["kind"]), Settings(references="none", theory=False))
     assert study.result is not None and not list(recwarn)
     assert [w.kind for w in study.result.data.warnings if w.kind == "units"] == ["units"]
+
+
+def test_a_classifier_without_ranks_has_no_sets() -> None:
+    """Refined classes with a given scale keep no rows: the page says nothing of sets."""
+    rng, y = np.random.default_rng(0), np.arange(60) % 3
+    X = np.eye(4)[y] + 0.3 * rng.normal(size=(60, 4))
+    model = VMFClassifier(refine=1.0, scale=1.0).fit(X, y)
+    assert sets_of(model, torch.from_numpy(X)) is None
+    ranked = sets_of(VMFClassifier().fit(X, y), torch.from_numpy(X))
+    assert ranked is not None and ranked.shape == (60, 3)

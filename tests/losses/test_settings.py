@@ -56,7 +56,7 @@ def test_every_argument_takes_effect_or_raises() -> None:
         assert repr(expected) == repr(loss)
         # Vectors of another length are an error without normalization.
         if name == "normalize":
-            with pytest.raises(ValueError, match="z of length 1 within .*, got 2 at index 0"):
+            with pytest.raises(ValueError, match=r"z of length 1 within .*, got 2 at index 0"):
                 loss(2 * z, y)
             continue
         got = loss(z, y)

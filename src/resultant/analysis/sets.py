@@ -18,7 +18,7 @@ ERROR = 0.1
 
 def sets_of(model: Any, x: Tensor) -> Tensor | None:
     """Return the sets [n, C] bool of rows [n, p], or None for a classifier without sets."""
-    if not isinstance(model, VMFClassifier):
+    if not isinstance(model, VMFClassifier) or not model._can_promise():
         return None
     return torch.as_tensor(model.predict_set(x.numpy(), ERROR))
 

@@ -195,6 +195,10 @@ class SetClassifier(BaseEstimator):
         except ValueError:
             return None
 
+    def _can_promise(self) -> bool:
+        """Test whether there are rows that p-values can be ranked among."""
+        return self.conformal_ is not None or bool(self._sums and len(self._sums.kept.y))
+
     def _conformal(self) -> Conformal:
         """Return the ranked scores of `calibrate`, or of the kept rows, each without itself."""
         rule, known = self._written_rule()[:-1], self.conformal_
