@@ -122,7 +122,7 @@ def test_no_derivative_in_the_order(function: Callable[..., Tensor]) -> None:
 
 
 def test_cosines_that_round_to_one_have_derivatives() -> None:
-    """Of a query at the mean of its class, in every mode."""
+    """A query at the mean of its class has them, in every mode."""
     torch.manual_seed(0)
     z = torch.nn.functional.normalize(torch.randn(100, 64), dim=1)
     state = resultant.ClassState(z, torch.full((100,), 20.0), torch.ones(100))

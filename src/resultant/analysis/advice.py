@@ -1,4 +1,4 @@
-"""What to do next, in sentences of the numbers: labels to check, classes that need rows, and what
+"""Next steps in sentences of the numbers: labels to check, classes that need rows, and what
 more rows would bring."""
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Study:
 
     @cached_property
     def findings(self) -> Findings:
-        """What is known of all rows: the quality of labels, outliers, near-duplicates."""
+        """The quality of labels, outliers and near-duplicates of all rows."""
         with few_threads(len(self.data.train) * self.data.dim):
             return look(self.data, self.used, self.vmf)
 

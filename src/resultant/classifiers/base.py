@@ -28,8 +28,8 @@ from resultant.classifiers.em import Components, fit_components, require_compone
 from resultant.classifiers.files import SavedEstimator
 from resultant.classifiers.growing import Fitted, GrowingClassifier
 from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
-from resultant.classifiers.lift import LIFTS, Lift, require_lift
-from resultant.classifiers.refine import PRECISIONS, Batches, Refined, Refinement, require_precision
+from resultant.classifiers.lift import LIFTS, Lift
+from resultant.classifiers.refine import PRECISIONS, Batches, Refined, Refinement
 from resultant.classifiers.search import Search
 from resultant.classifiers.sums import RowSums
 from resultant.vmf.estimators import require_estimator
@@ -134,7 +134,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
         """Choose what is left to the data, and fit metric, classes and scale."""
         self._given_scale()
         self.refined_ = self.lift_ = None
-        lift: Any = require_lift(self.lift)
+        lift: Any = inputs.positive_or_auto("lift", self.lift)
         if lift is not None and not is_auto(lift):
             self.lift_ = Lift.fit(sample, lift)
             sample = self.lift_.lifted(sample)
@@ -189,7 +189,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
         if self._whitens:
             auto = is_auto(self.shrinkage)
             shrinkages = validation.SHRINKAGES if auto else (require_shrinkage(self.shrinkage),)
-        refine: Any = require_precision(self.refine)
+        refine: Any = inputs.positive_or_auto("refine", self.refine)
         precisions = PRECISIONS if is_auto(refine) else (refine,)
         self.shrinkage_, self.refine_ = shrinkages[0], precisions[0]
         if refine is not None:

@@ -24,10 +24,10 @@ from resultant.classifiers.inputs import (
     is_auto,
     known_groups,
     labelled,
+    positive_or_auto,
     warn_of_units,
 )
-from resultant.classifiers.lift import require_lift
-from resultant.classifiers.refine import PRECISIONS, require_precision
+from resultant.classifiers.refine import PRECISIONS
 from resultant.classifiers.search import AXES, SCORINGS, Search, mean_and_error
 from resultant.classifiers.validation import SHRINKAGES, LeaveOneOut, Split, Validation
 from resultant.classifiers.vmf import VMFClassifier
@@ -235,12 +235,12 @@ class VMFClassifierCV(VMFClassifier):
             lists["refine"] = list(PRECISIONS) if self._refines else [None]
         else:
             values = self.refine if isinstance(self.refine, Sequence) else [self.refine]
-            lists["refine"] = [require_precision(value) for value in values]
+            lists["refine"] = [positive_or_auto("refine", value) for value in values]
         if lists["refine"] == [None]:
             lists["lift"] = [None]
         elif not is_auto(self.lift):
             values = self.lift if isinstance(self.lift, Sequence) else [self.lift]
-            lists["lift"] = [require_lift(value) for value in values]
+            lists["lift"] = [positive_or_auto("lift", value) for value in values]
         if is_auto(self.prior) and self.balanced:
             # The search knows which priors such queries may have.
             del lists["prior"]

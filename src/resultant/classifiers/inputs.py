@@ -252,6 +252,16 @@ def labelled(
     return Sample(rows.to(device), index, w, len(classes)), classes
 
 
+def positive_or_auto(name: str, value: Any) -> float | str | None:
+    """Return a number above zero, ``auto``, or None; raise for other values."""
+    if value is None or is_auto(value):
+        return value
+    number = finite_number(name, value)
+    if number <= 0:
+        raise ValueError(f'expected {name} > 0, None or "{AUTO}", got {number:g}')
+    return number
+
+
 def warn_of_units(rows: Rows) -> None:
     """Warn if one column decides all directions."""
     if not isinstance(rows, Tensor):

@@ -7,16 +7,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from resultant._core.arrays import directions
-from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric
-from resultant.classifiers.inputs import AUTO, Sample, is_auto, row_chunks
+from resultant.classifiers.inputs import Sample, row_chunks
 
 # Number of random features.
 FEATURES = 800
@@ -25,16 +23,6 @@ FEATURES = 800
 LIFTS = (0.5, 1.0)
 
 PARTS = ("centre", "frequency", "phase")
-
-
-def require_lift(lift: Any) -> float | str | None:
-    """Return the concentration of a lift, ``auto``, or None."""
-    if lift is None or is_auto(lift):
-        return lift
-    value = finite_number("lift", lift)
-    if value <= 0:
-        raise ValueError(f'expected lift > 0, None or "{AUTO}", got {value:g}')
-    return value
 
 
 @dataclass(frozen=True, eq=False)

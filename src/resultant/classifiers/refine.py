@@ -17,17 +17,16 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from resultant._core.arrays import directions
-from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric, have_direction
 from resultant.classes.statistics import ClassStatistics
-from resultant.classifiers.inputs import Sample, is_auto, row_chunks
+from resultant.classifiers.inputs import Sample, row_chunks
 from resultant.vmf.estimators import ROUNDING
 
 # Rows in the metric are kept up to so many bytes; more are moved there again in every pass.
@@ -69,16 +68,6 @@ class Batches:
             x = directions(s.rows[at])[0].to(dtype)
             x = x if self.metric is None else self.metric.transform(x)
             yield Batch(x, s.y[at], s.w[at].to(dtype))
-
-
-def require_precision(refine: Any) -> float | str | None:
-    """Return the precision of a refinement, ``auto``, or None."""
-    if refine is None or is_auto(refine):
-        return refine
-    value = finite_number("refine", refine)
-    if value <= 0:
-        raise ValueError(f'expected refine > 0, None or "auto", got {value:g}')
-    return value
 
 
 @dataclass(frozen=True, eq=False)

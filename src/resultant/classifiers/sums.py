@@ -30,6 +30,9 @@ KEPT_NUMBERS = 1 << 21
 EVERY = torch.iinfo(torch.int64).max
 ROUNDING = 1e-9
 
+# Kept rows of a class whose correction is half noise.
+NOISY = 10.0
+
 # Numbers that are hashed at a time: they stay in the cache.
 BLOCK = 1 << 16
 
@@ -312,7 +315,8 @@ class RowSums:
 
         With :math:`x=W(z-m)` the sum of :math:`x/|x|` is that of :math:`bx`, which is linear in the
         sums, and of :math:`x/|x|-bx` over the kept rows, in proportion: exact for classes of which
-        every row is kept, and a small correction for others, since lengths differ little.
+        every row is kept, and a small correction for others, since lengths differ little. Of few
+        kept rows it is mostly noise, and counts as much less.
         """
         s, kept = self.statistics, self.kept
         if metric is None:
@@ -333,7 +337,9 @@ class RowSums:
         every_row = every_row if metric.basis is None else every_row @ metric.basis
         share = torch.where(squares > 0, s.weight / summed(w).clamp_min(1e-300), none)[:, None]
         units, linear = summed(w[:, None] * unit), summed(w[:, None] * x)
-        total = b * every_row * metric.scale + share * (units - b * linear)
+        number = summed(torch.ones_like(w))[:, None]
+        trust = number / (number + NOISY)
+        total = b * every_row * metric.scale + trust * share * (units - b * linear)
         size = torch.linalg.vector_norm(total, dim=1).clamp_min(1e-300)
         total = total * (s.weight / size).clamp_max(1.0)[:, None]
         every = (kept.limit == EVERY)[:, None]

@@ -98,7 +98,7 @@ class Train:
     test_every: int = 1
     """Epochs between tests of a classifier."""
     log: arguments.Log = None
-    """Where the metrics go too, by the package of that name."""
+    """Send the metrics there too, by the package of that name."""
     tensorboard: bool = False
     """The same as --log tensorboard."""
 

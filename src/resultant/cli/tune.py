@@ -88,7 +88,7 @@ class Tune:
     precision: Literal["bf16", "float32"] = "bf16"
     """Precision of the network on a GPU; elsewhere it is float32."""
     log: arguments.Log = None
-    """Where the metrics go too, by the package of that name."""
+    """Send the metrics there too, by the package of that name."""
     device: arguments.Device = "auto"
     """auto, cpu, cuda or cuda:N."""
     workers: arguments.Workers = None

@@ -1,5 +1,5 @@
-"""Where the metrics of a training go too: TensorBoard, MLflow or Weights & Biases, by their own
-packages and their own settings (such as ``MLFLOW_TRACKING_URI`` and ``WANDB_MODE``)."""
+"""The metrics of a training in TensorBoard, MLflow or Weights & Biases, by their own packages and
+their own settings (such as ``MLFLOW_TRACKING_URI`` and ``WANDB_MODE``)."""
 
 import importlib.util
 import json
