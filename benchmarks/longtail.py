@@ -23,7 +23,7 @@ from safetensors.numpy import load_file
 from scipy.special import softmax
 from scipy.stats import t
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -40,11 +40,11 @@ from resultant import VMFClassifier, VMFClassifierCV
 from resultant.classifiers.validation import stratified_splits
 from resultant.features import packaged_file
 
-TAILS = (10, 100)
+TAILS = (1, 10, 100)
 SEEDS = (0, 1, 2, 3, 4)
 FOLDS = 3
-# Rows of the largest class, except for features of networks trained on a long tail.
-LARGEST = 100
+# Rows of the largest class by tail, and those for features of networks trained on a long tail.
+LARGEST, LARGEST_TRAINED = {1: 50, 10: 100, 100: 100}, {1: 5, 10: 50, 100: 400}
 LEAST_PROBABILITY = 1e-9
 # Points of balanced accuracy below the best reference that count as a loss.
 LOSS = 0.5
@@ -59,6 +59,8 @@ SETS = (
     *("banking77", "clinc150", "cifar10", "cifar100", "tiny-imagenet", "digits"),
     *map("-".join, product(TRAINED, ("encoder", "projection"))),
 )
+# Raw columns, for the question of the default metric alone.
+TABLES = {"iris": load_iris, "wine": load_wine, "breast-cancer": load_breast_cancer}
 
 
 class Split(NamedTuple):
@@ -74,12 +76,15 @@ class Split(NamedTuple):
 def read(name: str, folder: Path) -> Split:
     """Read all rows of a set."""
     store, _, space = name.rpartition("-")
-    if name == "digits":
-        digits: Any = load_digits(return_X_y=True)
+    if name in ("digits", *TABLES):
+        columns: Any = {"digits": load_digits, **TABLES}[name](return_X_y=True)
         rng = np.random.default_rng(0)
-        own = [rng.permutation(np.flatnonzero(digits[1] == c)) for c in range(10)]
-        parts = [np.concatenate([rows[part] for rows in own]) for part in np.s_[:-LAST, -LAST:]]
-        x, y = ([array[rows] for rows in parts] for array in digits)
+        own = [rng.permutation(np.flatnonzero(columns[1] == c)) for c in np.unique(columns[1])]
+        last = [LAST if name == "digits" else (len(rows) + 1) // 2 for rows in own]
+        pairs = [(rows[:-k], rows[-k:]) for rows, k in zip(own, last, strict=True)]
+        x, y = (
+            [array[np.concatenate(rows)] for rows in zip(*pairs, strict=True)] for array in columns
+        )
     elif store in TRAINED:
         with packaged_file() as packaged:
             path = packaged if store == "packaged" else folder / f"{store}.safetensors"
@@ -106,10 +111,10 @@ def long_tailed(rows: Split, name: str, tail: int, seed: int) -> Split:
     """Draw training rows whose class sizes fall geometrically by the factor ``tail``."""
     rng = np.random.default_rng(seed)
     C = int(rows.y.max()) + 1
-    order, largest = rng.permutation(C), LARGEST
+    order, largest = rng.permutation(C), LARGEST[tail]
     if name.rpartition("-")[0] in TRAINED:
         # These classes have a long tail already, in this order.
-        order, largest = np.arange(C), {10: 50, 100: 400}[tail]
+        order, largest = np.arange(C), LARGEST_TRAINED[tail]
     counts = np.empty(C, int)
     counts[order] = np.maximum(1, np.rint(largest * tail ** (-np.arange(C) / (C - 1))))
     own = [rng.permutation(np.flatnonzero(rows.y == c))[: counts[c]] for c in range(C)]
@@ -193,18 +198,20 @@ REFERENCES: dict[str, tuple[Any, ...]] = {
     ),
 }
 OURS, SUMS = "refined", "vmf"
-METHODS = (OURS, SUMS, "vmf-default", *REFERENCES)
+DEFAULT, WHITENED = "vmf-default", "vmf-whitened"
+METHODS = (OURS, SUMS, DEFAULT, WHITENED, *REFERENCES)
 
 
 def fit(name: str, x: np.ndarray, y: np.ndarray) -> tuple[Any, Row]:
     """Fit a method with the setting of the best predictions of rows left out, the first of equals;
     return the estimator and the setting."""
     if name in (OURS, SUMS):
-        settings: Any = {"prior": 0.0} if name == OURS else {"refine": None, "scoring": "accuracy"}
+        settings: Any = {} if name == OURS else {"refine": None, "scoring": "accuracy"}
         search = VMFClassifierCV(cv=FOLDS, balanced=True, **settings).fit(x, y)
         return search, search.best_params_ | {"scale": search.scale_}
-    if name == "vmf-default":
-        return VMFClassifier().fit(x, y), {}
+    if name in (DEFAULT, WHITENED):
+        settings = {} if name == DEFAULT else {"whiten": "within", "shrinkage": 0.5}
+        return VMFClassifier(**settings).fit(x, y), {}
     model, *grids = REFERENCES[name]
     method: Any = Pipeline([("by", None), ("model", model)])
     splits = [(a.numpy(), b.numpy()) for a, b in stratified_splits(torch.from_numpy(y), FOLDS)]
