@@ -260,11 +260,10 @@ def measure(key: str) -> Any:
     records = pd.DataFrame(map(json.loads, lines))
     records["cell"] = records["set"] + ", " + records["tail"].astype(str)
     measured = set(records["cell"][records["method"] == OURS])
-    every = (f"{name}, {tail}" for name, tail in product(SETS, TAILS))
-    cells = [cell for cell in every if cell in measured]
-    return records.pivot(index=["cell", "seed"], columns="method", values=key).loc[
-        cells, [*METHODS]
-    ]
+    cells = [f"{name}, {tail}" for name, tail in product(SETS, TAILS)]
+    cells = [cell for cell in cells if cell in measured]
+    every = records.pivot(index=["cell", "seed"], columns="method", values=key)
+    return every.loc[cells].reindex(columns=[*METHODS])
 
 
 def means(key: str, factor: float = 1) -> Any:
@@ -362,9 +361,10 @@ def main(
     processes: int = 1,
     methods: tuple[str, ...] = METHODS,
     sets: tuple[str, ...] = SETS,
+    tails: tuple[int, ...] = TAILS,
     seeds: tuple[int, ...] = SEEDS,
 ) -> None:
-    tasks = (delayed(record)(data, *key) for key in product(seeds, sets, TAILS, methods))
+    tasks = (delayed(record)(data, *key) for key in product(seeds, sets, tails, methods))
     with parallel_config("loky", inner_max_num_threads=1, n_jobs=processes), out.open("a") as file:
         rows: Any = Parallel(return_as="generator_unordered", verbose=10)(tasks)
         for row in rows:
