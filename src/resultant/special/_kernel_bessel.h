@@ -5,7 +5,7 @@ typedef struct {
     T r[B], complement[B], first[B], second[B];
 } Slopes;
 
-/* By one expansion; unless `all`, r alone. */
+/* By one expansion; unless `all`, r and the complement alone. */
 INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x, int all) {
     const T a = e->a;
     T y[B], s[B], w[B], g[B], u[B], e1[B], e2[B], e3[B], d1[B];
@@ -17,13 +17,16 @@ INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x, int all) {
         u[i] = e->scale * w[i];
     }
     horner(e1, e->e1, e->n, u);
-    EACH out->r[i] = g[i] - e1[i] * w[i] * w[i];
+    EACH {
+        const T square = w[i] * w[i];
+        out->r[i] = g[i] - e1[i] * square;
+        out->complement[i] = (a + a * a / (s[i] + x[i])) * g[i] + x[i] * e1[i] * square;
+    }
     if (all) {
         horner(e2, e->e2, e->n, u);
         horner(e3, e->e3, e->n, u);
         EACH {
             const T square = w[i] * w[i], share = y[i] * square, twice = 2 * e1[i] + e2[i];
-            out->complement[i] = (a + a * a / (s[i] + x[i])) * g[i] + x[i] * e1[i] * square;
             d1[i] = twice * square * square - w[i] * g[i] * g[i];
             out->first[i] = a * w[i] * g[i] - e1[i] * square + share * twice * square;
             const T inner = twice * (1 + 2 * a * a * square)
@@ -41,29 +44,35 @@ INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x, int all) {
                 out->second[i] = 2 * below * d1_below * rest
                                  - square * (2 * out->first[i] + y[i] * out->second[i]);
                 out->first[i] = square * rest;
-                out->complement[i] = (step - x[i] * out->complement[i]) * below;
                 d1[i] = d1_below;
             }
+            out->complement[i] = (step - x[i] * out->complement[i]) * below;
             out->r[i] = below;
         }
     }
 }
 
 /* By the expansion or, for s well above its smallest order, by the one at nu itself, `unshifted`. */
-INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *unshifted, const T *x) {
+INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *unshifted, const T *x,
+                      int all) {
     T square[B];
     EACH square[i] = x[i] * x[i] + e->nu * e->nu;
     const int beyond = e->shift ? above(square, e->large) : 0;
     const int first = beyond == B, last = beyond > 0;
     for (int far = first; far <= last; far++) {
         Slopes at;
-        slopes_by(&at, far ? unshifted : e, x, 1);
+        slopes_by(&at, far ? unshifted : e, x, all);
         EACH {
             const int chosen = far == first || square[i] >= e->large;
             out->r[i] = chosen ? at.r[i] : out->r[i];
             out->complement[i] = chosen ? at.complement[i] : out->complement[i];
-            out->first[i] = chosen ? at.first[i] : out->first[i];
-            out->second[i] = chosen ? at.second[i] : out->second[i];
+        }
+        if (all) {
+            EACH {
+                const int chosen = far == first || square[i] >= e->large;
+                out->first[i] = chosen ? at.first[i] : out->first[i];
+                out->second[i] = chosen ? at.second[i] : out->second[i];
+            }
         }
     }
 }
@@ -90,7 +99,7 @@ INLINE void inverse_at(T *x, const Expansion *e, const Expansion *unshifted, con
     for (int step = 0; step < steps; step++) {
         Slopes slopes;
         bounded(at, x);
-        slopes_at(&slopes, e, unshifted, at);
+        slopes_at(&slopes, e, unshifted, at, 1);
         EACH {
             /* Near one the digits are in 1 - r. */
             const T miss = length[i] < (T)0.5 ? at[i] * slopes.r[i] - length[i]
@@ -197,12 +206,12 @@ EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, c
         bounded(at, to);
         Slopes slopes;
         if (kind == RATIO) {
-            slopes_by(&slopes, &e, at, 0);
-            EACH result[i] = at[i] * slopes.r[i];
-            /* Near one rounding exceeds one. */
-            EACH result[i] = result[i] > 1 ? 1 : result[i] < -1 ? -1 : result[i];
+            slopes_at(&slopes, &e, &unshifted, at, 0);
+            /* Near one the complement has more digits. */
+            EACH result[i] = slopes.complement[i] < (T)0.25 ? 1 - slopes.complement[i]
+                                                            : at[i] * slopes.r[i];
         } else if (kind <= COMPLEMENT) {
-            slopes_at(&slopes, &e, &unshifted, at);
+            slopes_at(&slopes, &e, &unshifted, at, 1);
             EACH result[i] = kind == FIRST ? slopes.first[i] : slopes.complement[i];
         } else if (kind <= COMPLEMENT_INVERSE) {
             inverse_at(result, &e, &unshifted, to, kind == COMPLEMENT_INVERSE);

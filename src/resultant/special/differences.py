@@ -75,6 +75,27 @@ def anchor(e: LogDebye, like: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(nu == 0, 0.0, x0), torch.where(nu == 0, 0.0, log - product.log())
 
 
+def complement_at(e: LogDebye, p: Point, x: Tensor, e1: Tensor) -> Tensor:
+    """Compute 1 - R at the order of the expansion by (7)."""
+    return (e.order + e.order * e.order / (p.s + x)) * p.g + x * e1 * p.w * p.w
+
+
+def ratio_value(nu: Number, x: Tensor) -> Tensor:
+    """Compute R, near one from the complement, which has more digits there."""
+    y = x * x
+
+    def value(e: LogDebye) -> Tensor:
+        p = point(e, y)
+        e1, r = corrected(e, p)
+        complement = complement_at(e, p, x, e1)
+        for step in e.steps():
+            r = (step + y * r).reciprocal()  # (10)
+            complement = (step - x * complement) * r  # (13)
+        return torch.where(complement < 0.25, 1 - complement, x * r)
+
+    return by_order(nu, x.dtype, lambda e: (unshifted_if_large(value, e, y),))[0]
+
+
 class RatioSlopes(NamedTuple):
     """The ratio R_nu at x and its derivatives, each with an error relative to its own size."""
 
@@ -119,7 +140,7 @@ def _ratio_slopes(e: LogDebye, x: Tensor, y: Tensor, scale: float | Tensor) -> R
     e1, r = corrected(e, p)
     e2, e3 = (horner(e.weighted(n), p.u) for n in (2, 3))
     both = 2 * e1 + e2
-    complement = (a + a * a / (p.s + x)) * p.g + x * e1 * square  # (7)
+    complement = complement_at(e, p, x, e1)
     d1 = both * square * square - p.w * p.g * p.g  # (5)
     d2 = (p.w * p.g) ** 2 * (p.w + 2 * p.g) - (8 * e1 + 6 * e2 + e3) * p.w**6  # (6)
     first = a * p.w * p.g - e1 * square + share * both * square  # (8)

@@ -25,9 +25,7 @@ def bounded(x: Tensor, root: float = 2.2) -> Tensor:
 @elementwise("ratio", None, lambda nu, x: ratio(nu, x, 1))
 @by_kernel("ratio")
 def _ratio(nu: Number, x: Tensor) -> Tensor:
-    x = bounded(x)
-    # Near one rounding exceeds one.
-    return by_order(nu, x.dtype, lambda e: (x * differences.inner_ratio(e, x * x),))[0].clamp(-1, 1)
+    return differences.ratio_value(nu, bounded(x))
 
 
 @elementwise("ratio_first", None, lambda nu, x: ratio(nu, x, 2))
