@@ -99,7 +99,7 @@ def candidate(key: str, hits: Tensor, rank: float, family: str = "scikit-learn")
 
 def test_the_best_is_chosen_and_of_ties_the_simplest() -> None:
     rows, even = torch.arange(1000), torch.full((1000,), 1e-3, dtype=torch.float64)
-    plan: Any = SimpleNamespace(labels=torch.ones(1000).long(), weights=even)
+    plan: Any = SimpleNamespace(labels=torch.ones(1000).long(), weights=even, copies=None)
     majority = candidate("majority", rows < 100, -1, "baseline")
     simple = candidate("simple", rows < 800, 1)
     strong = candidate("strong", rows < 900, 9, "vmf")

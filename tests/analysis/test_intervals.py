@@ -48,9 +48,32 @@ def paired(better: float, worse: float) -> Draw:
     return draw
 
 
+def copied(draw: Callable[[np.random.Generator, int, Tensor], tuple[Any, float]]) -> Draw:
+    """Every row has up to three copies, which are no more evidence than the row."""
+    return lambda rng, n: draw(rng, n, torch.arange(n).repeat_interleave(1 + torch.arange(n) % 4))
+
+
+def copied_accuracy(rng: np.random.Generator, n: int, of: Tensor) -> tuple[Any, float]:
+    return share(torch.tensor(rng.random(n) < 0.8)[of], even(len(of)), of), 0.8
+
+
+def copied_losses(rng: np.random.Generator, n: int, of: Tensor) -> tuple[Any, float]:
+    return mean(torch.tensor(rng.exponential(0.5, n))[of], even(len(of)), of), 0.5
+
+
+def copied_pairs(rng: np.random.Generator, n: int, of: Tensor) -> tuple[Any, float]:
+    before, after = (torch.tensor(rng.random(n) < p)[of] for p in (0.7, 0.8))
+    return paired_gain(before, after, copies=of), 0.1
+
+
+def copied_samples(rng: np.random.Generator, n: int, of: Tensor) -> tuple[Any, float]:
+    both = ((torch.tensor(rng.random(n) < p)[of], even(len(of)), of) for p in (0.7, 0.8))
+    return unpaired_gain(*both), 0.1
+
+
 def unpaired(a: float, b: float) -> Draw:
     def draw(rng: np.random.Generator, n: int) -> tuple[Any, float]:
-        hits = ((torch.tensor(rng.random(n) < p), even(n)) for p in (a, b))
+        hits = ((torch.tensor(rng.random(n) < p), even(n), None) for p in (a, b))
         return unpaired_gain(*hits), b - a
 
     return draw
@@ -65,6 +88,10 @@ CASES = {
     "paired": paired(0.15, 0.05),
     "paired, equal": paired(0.1, 0.1),
     "unpaired": unpaired(0.8, 0.9),
+    "copies, accuracy": copied(copied_accuracy),
+    "copies, log-loss": copied(copied_losses),
+    "copies, paired": copied(copied_pairs),
+    "copies, unpaired": copied(copied_samples),
 }
 
 

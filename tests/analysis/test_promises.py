@@ -116,6 +116,44 @@ def test_one_split_whatever_the_form_order_and_spelling(kind: str, tmp_path: Pat
     assert len(held_out(fewer) - expected) <= 3
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_with_two_labels_stay_together_and_are_named(kind: str, tmp_path: Path) -> None:
+    """On one side of every split and fold, in a sentence of the page, and in the table of rows."""
+    table = frame().drop(columns="id")
+    features = [f"x{i}" for i in range(P)]
+    table.loc[100:103, "kind"] = (
+        table.loc[:3, "kind"].map({"ant": "bee", "bee": "cat", "cat": "ant"}).to_numpy()
+    )
+    pairs = {frozenset((i, i + 100)) for i in range(4)}
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    given, files = source(table, kind, folder)
+    result = resultant.analyze(**given, out=tmp_path / "out", references="none").first
+    page = (tmp_path / "out" / "index.html").read_text().replace("\u00a0", " ")
+    assert "8 rows have copies with another label" in page
+    assert "8 rows have copies with another label" in " ".join(w.text for w in result.data.warnings)
+    written = pq.read_table(tmp_path / "out" / "rows.parquet").to_pandas()
+    start = {name: int(part.index[0]) for name, part in files.items()}
+    start |= dict.fromkeys(set(written.file) - set(start), 0)
+    number = written["row"] + [
+        start[Path(f).name if Path(f).name in start else f] for f in written.file
+    ]
+    assert set(number[written.label_conflict]) == set().union(*pairs)
+    written.index = pd.Index(number)
+    assert (written.label.to_numpy() == table["kind"][written.index].to_numpy()).all()
+    for a, b in pairs:
+        assert written.split[a] == written.split[b] and written.fold[a] == written.fold[b]
+        assert written.duplicate_group[a] == written.duplicate_group[b] >= 0
+        assert not written.is_label_issue[[a, b]].all()
+    first = pd.read_csv(tmp_path / "out" / "rows.csv")
+    first = first[first.kind == "duplicate"].head(4)
+    assert (first.label != first.other).all()
+    copies = table[[*features, "kind"]].duplicated()
+    assert (
+        result.data.distinct_count.sum() == (~copies[written.index[written.split == "test"]]).sum()
+    )
+
+
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, " "])
 @pytest.mark.parametrize("what", ["labels", "ids", "groups"])
 def test_missing_values_are_refused(what: str, missing: Any, tmp_path: Path) -> None:

@@ -165,6 +165,16 @@ def agrees(result: FeatureResult) -> None:
     assert low <= gain <= high
 
 
+def test_a_search_that_is_stopped_says_so() -> None:
+    X, y = blobs([60, 60, 60])
+    stopped = "The search of vMF settings was stopped after 1e-09 s and 1 point;"
+    for limit in (None, 1e-9):
+        result = resultant.analyze(X, y, references="none", time_limit=limit).first
+        assert any(stopped in note for note in result.data.notes) == (limit is not None)
+    with pytest.raises(ValueError, match="expected time_limit > 0"):
+        resultant.rows(X, y, time_limit=-1)
+
+
 def test_wine_is_within_two_points_of_plain_references() -> None:
     """Standardized logistic regression and discriminant analysis, on the same test rows."""
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis

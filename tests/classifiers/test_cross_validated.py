@@ -1,8 +1,10 @@
 """The choice by cross-validation against refits from scratch, and classes of several components."""
 
+import itertools
 import pickle
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from sklearn.model_selection import (
 from classifiers.labelled import P, correlated, opposite, sample
 from resultant._core import memory
 from resultant.classes.rule import REALIZATIONS
-from resultant.classifiers import refine, validation
+from resultant.classifiers import refine, search as search_module, validation
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.vmf import VMFClassifier
 from resultant.score.exact import vmf_score
@@ -289,3 +291,22 @@ def test_refined_classes_of_balanced_queries_may_have_less_than_their_shares() -
     fixed: Any
     for fixed in ({"prior": 0.0}, {"refine": None}):
         assert VMFClassifierCV(**settings, **fixed).fit(X, y).best_params_["prior"] == 0.0
+
+
+@pytest.mark.parametrize("refine", [None, "auto"])
+def test_a_limit_of_time_takes_the_first_points(
+    refine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order of the points is that of a search without a limit, which has no warning."""
+    X, y = sample()
+    whole = VMFClassifierCV(refine=refine, cv=3, lift=None).fit(X, y)
+    clock = SimpleNamespace(monotonic=itertools.count().__next__)
+    monkeypatch.setattr(search_module, "time", clock)
+    with pytest.warns(UserWarning, match=r"stopped after 3\.5 s and 3 points; a larger time_limit"):
+        some = VMFClassifierCV(refine=refine, cv=3, lift=None, time_limit=3.5).fit(X, y)
+    assert some.cv_results_["params"] == whole.cv_results_["params"][:3]
+    assert some.best_params_ in some.cv_results_["params"]
+    assert some.predict(X).shape == (len(X),)
+    for bad in (0, -1.0, "much"):
+        with pytest.raises(ValueError, match="expected time_limit"):
+            VMFClassifierCV(time_limit=bad).fit(X, y)

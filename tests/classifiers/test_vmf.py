@@ -1,5 +1,7 @@
 """Classifiers against SciPy's Bessel functions, and as scikit-learn estimators."""
 
+import pickle
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -238,6 +240,52 @@ def test_a_refused_partial_fit_changes_nothing(bad: dict[str, Any]) -> None:
     fitted.set_params(**good)
     assert torch.equal(fitted.statistics_.total, before[1])
     np.testing.assert_array_equal(fitted.predict_proba(Q), before[0])
+
+
+METRIC = VMFClassifier(whiten="within", shrinkage=0.3).fit(X, Y).metric_
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "value"),
+    [
+        (VMFClassifier(), "whiten", "within"),
+        (VMFClassifier(), "estimator", "proco"),
+        (VMFClassifier(), "components", 2),
+        (VMFClassifier(), "refine", 1.0),
+        (VMFClassifier(refine=1.0), "lift", 1.0),
+        (VMFClassifier(whiten="within", shrinkage=0.3), "whiten", None),
+        (VMFClassifier(whiten="within", shrinkage=0.3), "shrinkage", 0.5),
+        (VMFClassifier(whiten="within", shrinkage=0.3), "center", False),
+        (VMFClassifier(whiten="within", shrinkage=0.3), "whiten", METRIC),
+        (VMFClassifier(whiten=METRIC), "whiten", replace(METRIC, mean=-METRIC.mean)),
+        (CosinePrototypeClassifier(), "whiten", "within"),
+        (VMFClassifierCV("angular", 0.0, 0.1, whiten=None), "whiten", "within"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("by", ["set_params", "attribute"])
+def test_a_changed_parameter_of_the_fit_is_refused(
+    given: Any, name: str, value: Any, by: str, tmp_path: Path
+) -> None:
+    """Never the old classes under a new parameter; set back or fitted again it counts."""
+    fitted = clone(given).fit(X, Y)
+    before, old = fitted.predict_proba(Q), getattr(fitted, name)
+    expected = clone(given).set_params(**{name: value})
+    fitted.set_params(**{name: value}) if by == "set_params" else setattr(fitted, name, value)
+    calls = [lambda: fitted.predict(Q), lambda: fitted.decision_function(Q)]
+    if not isinstance(given, VMFClassifierCV):
+        calls.append(lambda: fitted.save(tmp_path / "a.safetensors"))
+    if hasattr(fitted, "partial_fit"):
+        calls += [lambda: fitted.partial_fit(X, Y), lambda: fitted.forget(X[:3], Y[:3])]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"expected {name}=.* as in the fit, got {name}=.*fit"):
+            call()
+    again = pickle.loads(pickle.dumps(fitted))
+    with pytest.raises(ValueError, match="as in the fit"):
+        again.predict(Q)
+    np.testing.assert_array_equal(fitted.set_params(**{name: old}).predict_proba(Q), before)
+    fitted.set_params(**{name: value}).fit(X, Y)
+    np.testing.assert_array_equal(fitted.predict_proba(Q), expected.fit(X, Y).predict_proba(Q))
 
 
 def test_log_marginal_against_scipy() -> None:

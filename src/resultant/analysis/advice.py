@@ -39,9 +39,11 @@ def learning_curve(data: FeatureSet, plan: Plan, vmf: Candidate) -> tuple[CurveP
         sizes.append(len(rows))
     tested = predict(models, data.test, plan.test, data.num_classes)
     hits = [one.predicted == labels for one in tested]
+    same = plan.test_copies
+    gains = (metrics.paired_gain(h, hits[-1], weights, copies=same) for h in hits)
     return tuple(
-        CurvePoint(n, metrics.share(h, weights), metrics.paired_gain(h, hits[-1], weights))
-        for n, h in zip(sizes, hits, strict=True)
+        CurvePoint(n, metrics.share(h, weights, same), gain)
+        for n, h, gain in zip(sizes, hits, gains, strict=True)
     )
 
 

@@ -27,17 +27,20 @@ class Choice(NamedTuple):
 
 def choose(candidates: Sequence[Candidate], plan: Plan) -> Choice:
     """Choose the simplest of the candidates at most one paired standard error behind the best."""
-    hits = {c.key: c.hits(plan.labels) for c in candidates}
+    weights, *every = metrics.distinct(
+        plan.copies, plan.weights, *(c.hits(plan.labels) for c in candidates)
+    )
+    hits = {c.key: own for c, own in zip(candidates, every, strict=True)}
     others = [c for c in candidates if c.family != "baseline"]
-    best = max(others, key=lambda c: (round(float(hits[c.key] @ plan.weights), 12), -c.rank))
+    best = max(others, key=lambda c: (round(float(hits[c.key] @ weights), 12), -c.rank))
 
     def behind(key: str, first: Tensor) -> bool:
-        less, error = metrics.mean_and_error(first - hits[key], plan.weights)
+        less, error = metrics.mean_and_error(first - hits[key], weights)
         return less <= error + 1e-12
 
     ties = sorted((c for c in others if behind(c.key, hits[best.key])), key=lambda c: c.rank)
     used = ties[0].key
-    ahead, error = metrics.mean_and_error(hits[used] - hits["majority"], plan.weights)
+    ahead, error = metrics.mean_and_error(hits[used] - hits["majority"], weights)
     return Choice(best.key, used, tuple(c.key for c in ties), ahead > BEATS * error)
 
 

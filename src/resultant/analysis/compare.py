@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
+
 from resultant._core.text import signed
 from resultant.analysis import metrics
 from resultant.analysis.choose import percent
@@ -30,11 +32,17 @@ def compare_sets(studies: Sequence[Study], a: int, b: int) -> SetComparison:
     paired = match is not None and match.kind in ("same", "reordered")
     if match is not None and paired:
         weights = row_weights(labels[0][match.a], metric)
-        d = metrics.paired_gain(sides[0].right[match.a], sides[1].right[match.b], weights)
+        right = sides[0].right[match.a], sides[1].right[match.b]
+        both = sides[0].plan.test_copies[match.a], sides[1].plan.test_copies[match.b]
+        copies = torch.stack(both).unique(dim=1, return_inverse=True)[1]
+        d = metrics.paired_gain(*right, weights, copies=copies)
         number, rows = len(match.a), "the same test rows"
     else:
         d = metrics.unpaired_gain(
-            *((s.right, row_weights(y, metric)) for s, y in zip(sides, labels, strict=True))
+            *(
+                (side.right, row_weights(y, metric), side.plan.test_copies)
+                for side, y in zip(sides, labels, strict=True)
+            )
         )
         number, rows = sum(map(len, labels)), "test rows that are not known to be the same"
     for side, name in zip(sides, "AB", strict=True):

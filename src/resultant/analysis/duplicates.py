@@ -48,6 +48,13 @@ def exact(data: FeatureSet) -> np.ndarray:
     return first[own]
 
 
+def conflicts(data: FeatureSet) -> np.ndarray:
+    """Return the rows [N] bool that have a copy with another label, in any split."""
+    first, labels = exact(data), torch.cat([split.y for split in data.splits]).numpy()
+    differs = labels != labels[first]
+    return np.isin(first, first[differs])
+
+
 def near(data: FeatureSet) -> Groups:
     """Find groups of rows of nearly the same direction."""
     first = exact(data)

@@ -12,7 +12,7 @@ from torch import Tensor
 from resultant._core.arrays import directions
 from resultant._core.text import class_name, counted
 from resultant.analysis.candidate import SMALLEST, Candidate
-from resultant.analysis.duplicates import Groups, exact, joined_rows, near
+from resultant.analysis.duplicates import Groups, conflicts, exact, joined_rows, near
 from resultant.analysis.evaluate import FEW_ROWS
 from resultant.analysis.fit import unit_rows
 from resultant.analysis.metrics import Caution, sample_rows
@@ -172,8 +172,8 @@ def duplicates(data: FeatureSet) -> tuple[RowTable, int]:
     copies = (first != np.arange(len(first))).nonzero()[0]
     firsts = first[copies]
     apart = (number[copies] != number[firsts]) & (number[firsts] == 0)
-    # Copies across splits matter most.
-    kept = np.argsort(~apart, kind="stable")[:KEPT]
+    # Copies with another label matter most, and then those across splits.
+    kept = np.lexsort((~apart, labels[copies] == labels[firsts]))[:KEPT]
     at, of = (torch.from_numpy(a[kept]) for a in (copies, firsts))
     places, sources = (
         joined(splits, torch.from_numpy(number)[a], torch.from_numpy(rows)[a]) for a in (at, of)
@@ -194,7 +194,13 @@ def cautions(
     if within := copies.total - across:
         rows = counted(within, "row repeats", "rows repeat")
         text = f"{rows} another row of the same split. Copies stay in one fold, so that they do not"
-        yield Caution("copies", f"{text} flatter the validation, but they count several times.")
+        text += " flatter the validation. Accuracies count each of them, intervals count them once."
+        yield Caution("copies", text)
+    if differing := int(conflicts(data).sum()):
+        rows = counted(differing, "row has a copy", "rows have copies")
+        text = f"{rows} with another label: one label of each such group is right at most, and no"
+        text += " classifier predicts all of them. The rows have label_conflict in rows.parquet."
+        yield Caution("conflicts", text)
     if len(data.test) < FEW_ROWS:
         rows = counted(len(data.test), "test row", "test rows")
         text = f"Only {rows}: accuracies are rough, and calibration errors are not shown."

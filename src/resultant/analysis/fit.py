@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from resultant._core.arrays import directions
+from resultant._core.text import counted
 from resultant.analysis.candidate import Candidate, Predictions, predictions, probabilities
 from resultant.analysis.metrics import stratified
 from resultant.analysis.references import TRIAL, Reference, affordable, code_of, settings_of, table
@@ -31,7 +33,7 @@ from resultant.classes.metric import Metric
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.calibration import fit_scale
-from resultant.classifiers.inputs import Sample
+from resultant.classifiers.inputs import Sample, seconds_or_none
 from resultant.classifiers.refine import PRECISIONS
 from resultant.classifiers.search import REFINED, Search
 from resultant.classifiers.validation import Validation
@@ -119,10 +121,18 @@ def search(data: FeatureSet, plan: Plan, settings: Settings) -> list[Candidate]:
         merge=not copies,
     )
     axes: dict[str, Any] = {"refine": (None, *PRECISIONS)}
-    result = Search(validation, axes if tau is None else axes | {"temperature": [tau]})
+    axes |= {} if tau is None else {"temperature": [tau]}
+    result = Search(validation, axes, seconds=seconds_or_none(settings.time_limit))
+    note = ""
+    if result.stopped:
+        number = counted(len(result.candidates), "point", "points")
+        note = (
+            f"The search of vMF settings was stopped after {settings.time_limit:g} s and {number}"
+        )
+        note += "; without a limit the result is the same on every machine."
     found = {method_of(c.parameters()): c for c in (*result.rules.values(), result.chosen)}
     keys = [key for key in (*REALIZATIONS, REFINED) if key in found]
-    return [vmf_candidate(key, found[key], settings) for key in keys]
+    return [replace(vmf_candidate(key, found[key], settings), note=note) for key in keys]
 
 
 def sample_of(data: FeatureSet, x: Tensor, y: Tensor, device: torch.device | str = "cpu") -> Sample:

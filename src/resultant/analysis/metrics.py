@@ -22,6 +22,9 @@ SIGNIFICANCE = 0.05
 # Values of a rank correlation at least: the orders of four values are too few for a p below 0.05.
 FEWEST_RANKS = 5
 
+# Correct predictions [N] of rows, their weights [N] and their copies, see `distinct`.
+Weighed = tuple[Tensor, Tensor, Tensor | None]
+
 # The normal quantile of a two-sided 95 % interval.
 NORMAL = 1.959963984540054
 
@@ -107,9 +110,19 @@ def class_means(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     return total / torch.bincount(labels, minlength=num_classes)
 
 
-def share(hits: Tensor, weights: Tensor) -> Estimate:
-    """Estimate a weighted share of hits [N] with Wilson's interval for as many rows as the weights
-    [N] are worth."""
+def distinct(copies: Tensor | None, weights: Tensor, *values: Tensor) -> list[Tensor]:
+    """Return the weights [M] of distinct rows and the means [M] of values [N] over their copies,
+    which are one observation; ``copies`` [N] numbers the distinct rows, None for no copies."""
+    if copies is None:
+        return [weights, *values]
+    total = torch.bincount(copies, weights)
+    return [total, *(torch.bincount(copies, weights * v.double()) / total for v in values)]
+
+
+def share(hits: Tensor, weights: Tensor, copies: Tensor | None = None) -> Estimate:
+    """Estimate a weighted share of hits [N] with Wilson's interval for as many distinct rows as the
+    weights [N] are worth."""
+    weights, hits = distinct(copies, weights, hits)
     mean, error = mean_and_error(hits.double(), weights)
     mean, number = min(max(mean, 0.0), 1.0), 1 / float(weights.square().sum())
     return Estimate(mean, *wilson(mean, number, SIGNIFICANCE), error)
@@ -124,11 +137,12 @@ def wilson(mean: float, number: float, level: float) -> tuple[float, float]:
     return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
-def mean(values: Tensor, weights: Tensor) -> Estimate:
+def mean(values: Tensor, weights: Tensor, copies: Tensor | None = None) -> Estimate:
     """Estimate a weighted mean of values [N] with Hall's interval, which knows their skewness:
     losses are small for most rows, and large for few."""
     from scipy.stats import t
 
+    weights, values = distinct(copies, weights, values)
     value, error = mean_and_error(values, weights)
     number = 1 / float(weights.square().sum())
     if not error > 0 or number < 2:
@@ -156,7 +170,11 @@ def quantile(level: float) -> float:
 
 
 def paired_gain(
-    before: Tensor, after: Tensor, weights: Tensor | None = None, comparisons: int = 1
+    before: Tensor,
+    after: Tensor,
+    weights: Tensor | None = None,
+    comparisons: int = 1,
+    copies: Tensor | None = None,
 ) -> Difference:
     """Compare correct predictions ``after`` and ``before`` [N] of the same rows, by the interval of
     Bonett and Price: with a row more that one, and a row more that the other predicts correctly."""
@@ -164,10 +182,10 @@ def paired_gain(
 
     if weights is None:
         weights = torch.full(before.shape, 1 / len(before), dtype=torch.float64)
-    difference = after.double() - before.double()
+    weights, difference = distinct(copies, weights, after.double() - before.double())
     gain, number = float(difference @ weights), 1 / float(weights.square().sum())
     better, worse = (
-        1 + number * float(one.double() @ weights) for one in (difference > 0, difference < 0)
+        1 + number * float(one.clamp_min(0) @ weights) for one in (difference, -difference)
     )
     number += 2
     middle = (better - worse) / number
@@ -177,12 +195,12 @@ def paired_gain(
     return Difference.of(gain, middle - reach, middle + reach, error, p_value)
 
 
-def unpaired_gain(before: tuple[Tensor, Tensor], after: tuple[Tensor, Tensor]) -> Difference:
-    """Compare correct predictions, each with weights, of two samples, by Newcombe's interval: the
-    reaches of both shares in the direction of the difference."""
-
+def unpaired_gain(before: Weighed, after: Weighed) -> Difference:
+    """Compare correct predictions of two samples, by Newcombe's interval: the reaches of both
+    shares in the direction of the difference."""
     a, b = share(*before), share(*after)
-    numbers = [1 / float(weights.square().sum()) for _, weights in (before, after)]
+    every = (distinct(copies, weights)[0] for _, weights, copies in (before, after))
+    numbers = [1 / float(weights.square().sum()) for weights in every]
     gain = b.value - a.value
 
     def ends(level: float) -> tuple[float, float]:

@@ -32,6 +32,7 @@ class FeatureData(Result):
     metric_reason: str  # the reason for the metric in a sentence
     train_count: np.ndarray
     test_count: np.ndarray
+    distinct_count: np.ndarray  # test rows without copies
     group: np.ndarray  # shot groups [C], indices of group_names, which are empty for equal classes
     group_names: tuple[str, ...]
     evaluated: int  # test rows that evaluated the methods; fewer than all if sampled

@@ -19,6 +19,7 @@ def rows(
     *,
     references: str = "fast",
     metric: str | None = None,
+    time_limit: float | None = None,
     device: torch.device | str = "cpu",
     **options: Any,
 ) -> Any:
@@ -27,7 +28,7 @@ def rows(
 
     Args:
         X, y: Features and labels, a data frame, or the path of a file, as in `analyze`.
-        references, metric, device: As in `analyze`.
+        references, metric, time_limit, device: As in `analyze`.
         **options: Other arguments of `analyze` about rows: ``labels``, ``ids``, ``groups``,
             ``features``, ``test``, ``val``, ``fit_fraction``, ``seed``, ``drop_zero_rows`` and
             ``skip_unknown_classes``.
@@ -40,8 +41,9 @@ def rows(
         if the label is unlikely and another class likely; ``is_label_issue`` flags likely label
         errors, for which ``suggested_label`` is another class. ``outlier_p`` is the share of rows
         of its class that are as far from it, ``is_outlier`` flags rows that are very far.
-        ``duplicate_group`` numbers groups of nearly equal rows. ``class_share`` is the share of
-        the training rows of its class that is lost if the row is dropped.
+        ``duplicate_group`` numbers groups of nearly equal rows, ``label_conflict`` marks rows with
+        a copy that has another label. ``class_share`` is the share of the training rows of its
+        class that is lost if the row is dropped.
 
     Raises:
         ValueError: Rows or labels do not fit.
@@ -61,7 +63,8 @@ def rows(
         import pandas
     except ImportError:
         raise ValueError("expected pandas: pip install pandas") from None
-    settings = Settings(references=references, metric=metric, device=device, theory=False)
+    about: dict[str, Any] = {"references": references, "metric": metric, "device": device}
+    settings = Settings(**about, time_limit=time_limit, theory=False)
     studies, first = run(read(X, y, **options), settings)
     study = studies[first]
     table = pandas.DataFrame(row_columns(study))

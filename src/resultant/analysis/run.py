@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +24,7 @@ from resultant.analysis.references import left_out
 from resultant.analysis.result import FeatureData, FeatureResult
 from resultant.analysis.sets import summary_of
 from resultant.analysis.space import FrozenSpace, named_groups
-from resultant.analysis.split import FeatureSet, Plan, Settings, plan
+from resultant.analysis.split import FeatureSet, Plan, Settings, Split, plan
 from resultant.analysis.theory import ask_theory
 from resultant.classes.groups import shot_groups
 from resultant.classifiers.search import REFINED
@@ -159,6 +160,8 @@ def summarize(study: Study) -> None:
 def about(study: Study, warnings: tuple[metrics.Caution, ...]) -> FeatureData:
     """Return the facts of a feature set."""
     data, rows = study.data, study.plan
+    stopped = next((c.note for c in study.candidates if c.family == "vmf"), "")
+    notes = (*data.notes, stopped, left_out(data, study.settings.references))
     return FeatureData(
         source=data.source,
         name=data.name,
@@ -173,13 +176,20 @@ def about(study: Study, warnings: tuple[metrics.Caution, ...]) -> FeatureData:
         metric_reason=rows.reason,
         train_count=data.counts.numpy(),
         test_count=torch.bincount(data.test.y, minlength=data.num_classes).numpy(),
+        distinct_count=distinct_rows(data.test, data.num_classes),
         group=shot_groups(data.counts).numpy(),
         group_names=named_groups(data.counts),
         evaluated=len(rows.test),
-        notes=tuple(filter(None, (*data.notes, left_out(data, study.settings.references)))),
+        notes=tuple(filter(None, notes)),
         warnings=warnings,
         metadata=data.metadata,
     )
+
+
+def distinct_rows(split: Split, num_classes: int) -> np.ndarray:
+    """Count the rows [C] of each class, copies once."""
+    pairs = np.unique(np.stack([split.y.numpy(), split.digests]), axis=1)
+    return np.bincount(pairs[0], minlength=num_classes)
 
 
 def explain(study: Study, progress: Progress) -> None:

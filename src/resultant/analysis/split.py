@@ -51,6 +51,7 @@ class Settings:
     references: str = "fast"  # "none", "fast" or "all"
     metric: str | None = None  # "accuracy" or "balanced accuracy"; None to choose by class sizes
     device: torch.device | str = "cpu"  # device of the vMF methods
+    time_limit: float | None = None  # seconds of the search of vMF settings; None for no limit
     theory: bool = True  # also compute the theory and the numbers of the sliders and the map
 
 
@@ -85,6 +86,10 @@ class Split:
     def keys(self) -> np.ndarray:
         """Keys [N] that rows share if they stay together."""
         return row_keys(self.digests, self.identities, self.groups)
+
+    def copies(self, rows: Tensor) -> Tensor:
+        """Number the distinct vectors of some rows [n]."""
+        return torch.from_numpy(np.unique(self.digests[rows], return_inverse=True)[1])
 
     def chunks(
         self, rows: Tensor | None = None, width: int = 1
@@ -206,6 +211,8 @@ class Plan:
     weights: Tensor  # their weights [V], sum one
     test: Tensor  # test rows [M] that evaluate
     words: str  # the validation in words
+    copies: Tensor  # numbers [V] of the distinct validation rows, and [M] of the test rows
+    test_copies: Tensor
 
 
 def plan(data: FeatureSet, settings: Settings | None = None) -> Plan:
@@ -246,7 +253,8 @@ def plan(data: FeatureSet, settings: Settings | None = None) -> Plan:
         most = min(EVALUATED, EVALUATED_CELLS // data.num_classes)
     weights, test = row_weights(labels, metric, mass), sample_rows(len(data.test), most, 0)
     words = f"{len(rows):,}{part} {of}"
-    about = tuple(splits), source, rows, labels, weights, test, words
+    copies = source.copies(rows), data.test.copies(test)
+    about = tuple(splits), source, rows, labels, weights, test, words, *copies
     return Plan(metric, reason, folds, *about)
 
 

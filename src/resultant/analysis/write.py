@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.candidate import probabilities
+from resultant.analysis.duplicates import conflicts
 from resultant.analysis.explain import DEVIATIONS, places_of
 from resultant.analysis.result import AnalysisResult, Places
 from resultant.analysis.run import Study
@@ -126,6 +127,7 @@ def row_columns(study: Study) -> dict[str, Any]:
     """Return the columns of the table of all rows, see `resultant.rows`, split after split."""
     data, findings = study.data, study.findings
     names, counts, start, parts = user_labels(data), data.counts, 0, []
+    conflicting = conflicts(data)
     for part, deviation, p_value in zip(
         findings.scored, findings.deviation, findings.p_value, strict=True
     ):
@@ -149,6 +151,7 @@ def row_columns(study: Study) -> dict[str, Any]:
             "outlier_p": np.round(p_value.numpy(), 6),
             "is_outlier": (deviation > DEVIATIONS).numpy(),
             "duplicate_group": group,
+            "label_conflict": conflicting[start : start + n],
             "class_share": (1 / counts[split.y].double()).numpy() if inside else np.zeros(n),
         }
         places = places_of(split, torch.arange(n))

@@ -40,6 +40,9 @@ SCALE_ROWS = 1024
 
 WITHIN = "within"
 
+# Parameters of a fit: another value counts in the next fit, and is refused until then.
+OF_FIT = ("estimator", "components", "whiten", "shrinkage", "center", "refine", "lift")
+
 # Scores [n, C] of rows by classes without them, and their classes [n].
 Known = tuple[Tensor, Tensor]
 
@@ -66,6 +69,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
     lift_: Lift | None = None  # features in place of the rows, or None
     scale_: Any = Fitted(None)  # fitted factor of the scores, or None
     calibration_: dict[str, Any] | None = None  # see `fit_calibration`
+    _fitted_with: dict[str, str] | None = None  # parameters of the fit
 
     def __init__(
         self,
@@ -124,6 +128,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
 
     def _begin(self, sample: Sample) -> None:
         """Sum the first rows of a stream; one row may not be realized where many can."""
+        self._fitted_with = self._of_fit()
         self._search(sample)
         self.refined_ = self.lift_ = self.components_ = self.calibration_ = self.conformal_ = None
         self._added, sums = False, self._plain_sums(sample)
@@ -133,6 +138,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
     def _fit(self, sample: Sample) -> None:
         """Choose what is left to the data, and fit metric, classes and scale."""
         self._given_scale()
+        self._fitted_with = self._of_fit()
         self.refined_ = self.lift_ = None
         lift: Any = inputs.positive_or_auto("lift", self.lift)
         if lift is not None and not is_auto(lift):
@@ -281,6 +287,21 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
             scores = fold.scores("native", float(tau), 1.0, prior)
         return scores
 
+    def _of_fit(self) -> dict[str, str]:
+        """Return the parameters of the fit as text."""
+        parts = {name: repr(getattr(self, name)) for name in OF_FIT if name != "whiten"}
+        if not isinstance(m := self.whiten, Metric):
+            return {"whiten": repr(m), **parts}
+        ends = f"{float(m.mean[0]):.9g}, {float(m.variance[-1]):.9g}"
+        return {"whiten": f"Metric({m.dim} from {ends}, {m.shrinkage:g})", **parts}
+
+    def _require_fitted_with(self) -> None:
+        """Raise if a parameter of the fit has been changed since."""
+        for name, now in self._of_fit().items():
+            if (then := (self._fitted_with or {}).get(name, now)) != now:
+                rule = f"expected {name}={then} as in the fit, got {name}={now}"
+                raise ValueError(f"{rule}; call fit again, or set it back")
+
     # Queries
 
     def _check_rule(self) -> None:
@@ -353,6 +374,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
     def _query(self, X: Any) -> Rows:
         """Return the rows on the device of the classes."""
         check_is_fitted(self, "statistics_")
+        self._require_fitted_with()
         return inputs.features(self, X, reset=False).to(self.statistics_.device)
 
     @torch.no_grad()

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from scipy.stats import rankdata
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
+from resultant._core.text import counted
 from resultant._core.validation import finite_number, integer
 from resultant.classes.metric import require_shrinkage
 from resultant.classes.rule import REALIZATIONS
@@ -25,6 +27,7 @@ from resultant.classifiers.inputs import (
     known_groups,
     labelled,
     positive_or_auto,
+    seconds_or_none,
     warn_of_units,
 )
 from resultant.classifiers.refine import PRECISIONS
@@ -67,6 +70,10 @@ class VMFClassifierCV(VMFClassifier):
         refine: Precisions of refined classes, and None for those of sums; or ``"auto"``: 3 to 0.03
             and beyond, but None if realization, beta, temperature, estimator or components are
             given, which say how classes of sums are scored, and for ``"loo"``.
+        time_limit: Seconds after which no other point is evaluated, with a warning, and the best of
+            those so far is chosen; at least one is. Points come in a fixed order, so that a limit
+            decides how many, and another fit begins with the first. None evaluates all, with the
+            same result on every machine.
         lift: Concentrations of random features (around the centre of all rows, also of those
             left out) that are tried with ``refine``, and None; or
             ``"auto"``: None, and 0.5 and 1 for up to 4,096 rows of up to 128 dimensions.
@@ -116,6 +123,7 @@ class VMFClassifierCV(VMFClassifier):
         center: bool = True,
         refine: Sequence[float | None] | float | str | None = AUTO,
         lift: Sequence[float | None] | float | str | None = AUTO,
+        time_limit: float | None = None,
     ) -> None:
         rule: Any = temperature, realization, beta, estimator, prior, device, scale
         fit: Any = components, whiten, shrinkage, center, refine, lift
@@ -124,6 +132,7 @@ class VMFClassifierCV(VMFClassifier):
         self.scoring = scoring
         self.balanced = balanced
         self.extend = extend
+        self.time_limit = time_limit
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose the parameters by cross-validation and fit the classes.
@@ -140,8 +149,12 @@ class VMFClassifierCV(VMFClassifier):
         if self.scoring not in SCORINGS:
             raise ValueError(f"expected scoring to be one of {SCORINGS}, got {self.scoring!r}")
         sample, fitted.classes_ = labelled(fitted, X, y, sample_weight, least=2)
-        options = self.scoring, scaled, self.extend
+        options = self.scoring, scaled, self.extend, seconds_or_none(self.time_limit)
         result = Search(self._validation(sample, groups), axes, *options)
+        if result.stopped:
+            text = f"the search was stopped after {self.time_limit:g} s"
+            text += f" and {counted(len(result.candidates), 'point', 'points')}"
+            warnings.warn(f"{text}; a larger time_limit evaluates more", UserWarning, stacklevel=2)
         fitted._set_results(result, axes)
         scale: Any = result.chosen.scale if scaled else self.scale
         settings: Any = {**fitted.best_params_, "estimator": self.estimator, "device": self.device}
@@ -167,6 +180,7 @@ class VMFClassifierCV(VMFClassifier):
         )
         vars(fitted).update({name: getattr(best, name) for name in shared})
         fitted.best_estimator_, fitted.scale_ = best, scale
+        fitted._fitted_with = fitted._of_fit()
         return self._adopt(fitted)
 
     def _require_one_pass(self, method: str) -> None:

@@ -57,6 +57,7 @@ class SavedEstimator(BaseEstimator):
         ``rows`` also the kept rows, so that `partial_fit` continues as if it had not stopped."""
         check_is_fitted(self, "statistics_")
         fitted: Any = self
+        fitted._require_fitted_with()
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "device"}
         fixed = isinstance(parameters["whiten"], Metric)
         if fixed:
@@ -150,6 +151,7 @@ class SavedEstimator(BaseEstimator):
             classifier.metric_ = Metric(**parts, shrinkage=about["metric"])
             if about.get("fixed"):
                 classifier.whiten = classifier.metric_
+        classifier._fitted_with = classifier._of_fit()
         if "owner" in tensors:
             classifier.components_ = Components.of(tensors, statistics.device)
         if "refined" in tensors:

@@ -164,6 +164,7 @@ class GrowingClassifier(BaseEstimator):
 
     def _known_sums(self) -> RowSums:
         """Return the sums of the fitted rows; raise if rows cannot be added to them."""
+        self._require_fitted_with()
         sums = self._sums
         if self.sampled_:
             got = "one whose metric and kept rows are those of a sample"

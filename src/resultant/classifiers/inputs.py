@@ -262,6 +262,16 @@ def positive_or_auto(name: str, value: Any) -> float | str | None:
     return number
 
 
+def seconds_or_none(time_limit: float | None) -> float | None:
+    """Return a limit of time; raise for other values than None and numbers above zero."""
+    if time_limit is None:
+        return None
+    seconds = finite_number("time_limit", time_limit)
+    if seconds <= 0:
+        raise ValueError(f"expected time_limit > 0 or None, got {seconds:g}")
+    return seconds
+
+
 def warn_of_units(rows: Rows) -> None:
     """Warn if one column decides all directions."""
     if not isinstance(rows, Tensor):

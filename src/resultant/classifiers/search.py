@@ -6,6 +6,7 @@ for the rows as they are, in the metric, and with several components per class.
 """
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -174,9 +175,12 @@ class Search:
     scoring: str = "neg_log_loss"
     scaled: bool = True  # fit the scale of the scores of each point
     extend: bool = True  # go beyond an edge while the edge is best
+    seconds: float | None = None  # after which no other point is evaluated
+    stopped: bool = field(default=False, init=False)  # the time was over before the search
     evaluated: dict[Point, Candidate | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
+        self._started = time.monotonic()
         every, sample = dict(AXES), self.validation.sample
         if self.validation.balanced:
             # Queries of all classes alike have no prior to be found.
@@ -362,8 +366,12 @@ class Search:
         return other if self._badness(other) < self._badness(best) - margin else best
 
     def _at(self, point: Point) -> Candidate | None:
-        """Evaluate a point once; None if a class has no temperature there."""
+        """Evaluate a point once; None if a class has no temperature there, or the time is over."""
         if point not in self.evaluated:
+            spent = time.monotonic() - self._started
+            if self.seconds is not None and spent > self.seconds and any(self.evaluated.values()):
+                self.stopped = True
+                return None
             self.evaluated[point] = self._evaluate(point)
         return self.evaluated[point]
 

@@ -26,9 +26,11 @@ class VMFClassifier(DirectionClassifier):
 
     The score of class c is that of `class_scores`, plus :math:`\gamma\log\pi_c` with the share
     :math:`\pi_c` of the class. Temperature, realization, beta and prior may be set after the fit,
-    whose scale remains. A class of K components has the score :math:`\log\sum_k w_k e^{q_k(z)}`:
-    for ``native`` that of the mixture; others edit the gain of each component, relative to the mean
-    over all. ``state_`` and ``statistics_`` remain those of one distribution per class.
+    whose scale remains; classes with a changed parameter of the fit, such as ``whiten``, are
+    refused until the next fit. A class of K components has the score
+    :math:`\log\sum_k w_k e^{q_k(z)}`: for ``native`` that of the mixture; others edit the gain of
+    each component, relative to the mean over all. ``state_`` and ``statistics_`` remain those of
+    one distribution per class.
 
     Args:
         temperature: Temperature tau, at least 7.6e-6 for rows in float32 and 1.4e-14 in float64; or

@@ -84,6 +84,8 @@ class FeatureOptions:
     """Seed of the held-out rows and of the folds."""
     temperature: Annotated[Optional[float], shown_default("TAU", "chosen")] = None
     """Temperature tau of the scores; by default chosen on the validation rows."""
+    time_limit: Annotated[Optional[float], shown_default("SECONDS", "none")] = None
+    """Seconds of the search of vMF settings; the best so far is taken, and the page says so."""
     references: Literal["none", "fast", "all"] = "fast"
     """Classifiers of scikit-learn to compare with; fast fits very large ones to fewer rows."""
     estimator: Literal["mle", "proco", "banerjee", "corrected", "loo"] = "mle"
@@ -113,6 +115,8 @@ class FeatureOptions:
         if self.json is not None and str(self.json) != STDIN:
             require_writable_folder(self.json.parent, "the folder of --json")
             require_writable_file(self.json)
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise ValueError(f"expected --time-limit > 0, got {self.time_limit:g}")
         if self.temperature is not None:
             where = self.temperature, 1, torch.device("cpu"), True
             require_temperature(*where, dtype=torch.float32, name="--temperature")
@@ -130,7 +134,12 @@ class FeatureOptions:
 
         metric = {None: None, "accuracy": ACCURACY, "balanced": BALANCED}[self.metric]
         return Settings(
-            self.estimator, self.temperature, self.references, metric, find_device(self.device)
+            estimator=self.estimator,
+            temperature=self.temperature,
+            references=self.references,
+            metric=metric,
+            device=find_device(self.device),
+            time_limit=self.time_limit,
         )
 
     def given(self) -> dict[str, Any]:

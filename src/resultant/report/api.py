@@ -37,6 +37,7 @@ def analyze(
     skip_unknown_classes: bool = False,
     estimator: str = "mle",
     temperature: float | None = None,
+    time_limit: float | None = None,
     device: torch.device | str = "cpu",
 ) -> AnalysisResult:
     """Analyze frozen features: recommend a classifier, and evaluate it.
@@ -64,6 +65,8 @@ def analyze(
         skip_unknown_classes: Leave out validation and test rows of classes without a training row.
         estimator: Estimator of kappa, see `concentration`.
         temperature: Temperature of the vMF classifiers; chosen by default.
+        time_limit: Seconds of the search of vMF settings; the best so far is taken, and a note says
+            so. By default no limit, and the same result on every machine.
         device: Device of the vMF classifiers.
 
     Returns:
@@ -88,7 +91,15 @@ def analyze(
     rows |= {"drop_zero_rows": drop_zero_rows, "skip_unknown_classes": skip_unknown_classes}
     names: dict[str, Any] = {"labels": labels, "ids": ids, "groups": groups, "features": features}
     sets = read(X, y, **names, **rows)
-    settings = Settings(estimator, temperature, references, metric, device, out is not None)
+    settings = Settings(
+        estimator=estimator,
+        temperature=temperature,
+        references=references,
+        metric=metric,
+        device=device,
+        time_limit=time_limit,
+        theory=out is not None,
+    )
     studies, first = run(sets, settings)
     found = tuple(study.result for study in studies if study.result is not None)
     result = AnalysisResult(sets[0].source, found, first, options=vars(settings))
@@ -156,7 +167,14 @@ def compare(
     same = pair_features(stores[0].features, stores[1].features, titles)
     require_same_classes(titles, stores)
     sides = [replace(stores[i], features=tuple(n[i] for n in same.values())) for i in (0, 1)]
-    settings = Settings(estimator, temperature, references, metric, device, out is not None)
+    settings = Settings(
+        estimator=estimator,
+        temperature=temperature,
+        references=references,
+        metric=metric,
+        device=device,
+        theory=out is not None,
+    )
     studies, comparisons, chosen = compare_stores(sides, titles, settings, seed)
     used = chosen[comparisons[chosen[0]].difference.verdict == "better"]
     found = tuple(study.result for study in studies if study.result is not None)

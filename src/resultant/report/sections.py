@@ -253,11 +253,11 @@ def _sorted_classes(result: FeatureResult) -> Chart:
         )
         x, y = Axis("class, by accuracy"), Axis("accuracy (%)", ends=(0, 102))
     else:
-        number = np.maximum(1, data.test_count[order])
-        ends = [wilson(v, n, SIGNIFICANCE) for v, n in zip(values, number, strict=True)]
+        distinct = np.maximum(1, data.distinct_count[order])
+        ends = [wilson(v, n, SIGNIFICANCE) for v, n in zip(values, distinct, strict=True)]
         text = [
             f"{name}\n{percent(v)} of {counted(int(n), 'test row', 'test rows')}"
-            for name, v, n in zip(names, values, number, strict=True)
+            for name, v, n in zip(names, values, data.test_count[order], strict=True)
         ]
         reach = {"low": [100 * e for e, _ in ends], "high": [100 * e for _, e in ends]}
         marks = (Mark("points", 100 * values, place, text=text, **reach, **look),)
