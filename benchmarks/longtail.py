@@ -37,7 +37,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from benchmarks import ROOT, Row
 from resultant import VMFClassifier, VMFClassifierCV
-from resultant.classifiers.validation import stratified_splits
+from resultant.classifiers.folds import stratified_splits
 from resultant.features import packaged_file
 
 TAILS = (1, 10, 100)

@@ -22,7 +22,7 @@ from sklearn.model_selection import (
 from classifiers.labelled import P, correlated, opposite, sample
 from resultant._core import memory
 from resultant.classes.rule import REALIZATIONS
-from resultant.classifiers import refine, search as search_module, validation
+from resultant.classifiers import folds as folding, refine, search as search_module
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.vmf import VMFClassifier
 from resultant.score.exact import vmf_score
@@ -163,8 +163,8 @@ def test_groups_share_a_fold_and_splits_of_a_user_are_kept(monkeypatch: pytest.M
     assert leaky.best_score_ > 0.3
     assert max(honest.best_score_, given.best_score_) < 0.15
     # Numbered folds of many rows become one split; a splitter and groups keep theirs.
-    monkeypatch.setattr(validation, "LEAST_ROWS", 10)
-    monkeypatch.setattr(validation, "CELLS", 40)
+    monkeypatch.setattr(folding, "LEAST_ROWS", 10)
+    monkeypatch.setattr(folding, "CELLS", 40)
     X, y = sample(80)
     for cv, groups, number in ((3, None, 1), (StratifiedKFold(3), None, 3), (3, np.arange(80), 3)):
         results = VMFClassifierCV(cv=cv, **SMALL).fit(X, y, groups=groups).cv_results_

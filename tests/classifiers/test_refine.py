@@ -20,8 +20,9 @@ from resultant._core.arrays import directions
 from resultant.classes.metric import Metric
 from resultant.classifiers import refine
 from resultant.classifiers.inputs import Sample
+from resultant.classifiers.left_out import left_out_gain
 from resultant.classifiers.refine import Batches, Refinement
-from resultant.classifiers.validation import Validation, left_out_gain
+from resultant.classifiers.validation import Validation
 
 clone: Any = base.clone
 (X, Y), (Q, _) = sample(90), sample(20, seed=1)
@@ -176,11 +177,11 @@ def test_validated_rows_are_those_of_a_fit(shrinkage: Any) -> None:
     if shrinkage is not None:
         validation.folds(0.9, 1, 3.0)
     for k, fold in enumerate(validation.folds(shrinkage, 1, PRECISION)):
-        gain = validation._gain(k, shrinkage)
+        gain = validation._refinable[k].gains[shrinkage]
         train = some.at(validation.train[k])
         metric = shrinkage and Metric.fit(train.scattered, shrinkage)
         plain = shrinkage and train.summed
-        own = left_out_gain(train, train.sums(metric=metric), "mle", metric, plain)
+        own = left_out_gain(train, train.sums(metric=metric), metric, plain)
         assert gain == pytest.approx(own, rel=1e-9)
         theta = refinement(train, metric, gain).fit(PRECISION)
         rows = directions(some.rows[validation.index[validation.split == k]])[0]
@@ -209,7 +210,7 @@ def test_what_is_refused() -> None:
 def test_the_gain_is_that_of_left_out_rows() -> None:
     """In the middle of the scale that folds find."""
     some = weighted(X, Y, classes=4)
-    gain = left_out_gain(some, some.sums(), "mle", None, None)
+    gain = left_out_gain(some, some.sums(), None, None)
     theirs = CosinePrototypeClassifier(temperature=1.0).fit(X, Y).scale_
     assert theirs is not None and theirs / 2 < gain < theirs * 2
 

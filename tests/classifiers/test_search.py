@@ -19,19 +19,14 @@ from loss_batches import TAU, C, P, cancelling, seeded as seeded
 from resultant import CosinePrototypeClassifier, Metric, VMFClassifier
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.scores import class_scores
-from resultant.classifiers import validation as validating
+from resultant.classifiers import folds as folding
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.cross_validated import VMFClassifierCV
+from resultant.classifiers.folds import draw_rows, stratified_splits
 from resultant.classifiers.inputs import Sample
+from resultant.classifiers.left_out import ValidationFold, left_out_fold
 from resultant.classifiers.search import Candidate, Point, Search, departures, simplest
-from resultant.classifiers.validation import (
-    LeaveOneOut,
-    Validation,
-    ValidationFold,
-    draw_rows,
-    left_out_fold,
-    stratified_splits,
-)
+from resultant.classifiers.validation import LeaveOneOut, Validation
 from resultant.losses import ProCoLoss
 
 F64 = torch.float64
@@ -99,12 +94,12 @@ def test_splits_are_stratified_and_rows_drawn_by_class(monkeypatch: pytest.Monke
     assert all(a == 10 and 1 <= b <= 2 for a, b, _ in sizes)
     assert torch.cat([rows for _, rows in splits]).sort().values.tolist() == list(range(60))
     # Of many rows some are drawn, by class.
-    monkeypatch.setattr(validating, "LEAST_ROWS", 20)
+    monkeypatch.setattr(folding, "LEAST_ROWS", 20)
     y = torch.tensor([0] * 900 + [1] * 90 + [2] * 10)
     rows, kept = draw_rows(y, 3, cells=60)
     assert torch.bincount(y[rows]).tolist() == kept.tolist() == [18, 2, 1]
     X = torch.nn.functional.normalize(torch.randn(1000, 4, dtype=F64))
-    monkeypatch.setattr(validating, "CELLS", 60)
+    monkeypatch.setattr(folding, "CELLS", 60)
     many = Validation(Sample(X, y, torch.ones(1000, dtype=F64), 3), stratified_splits(y))
     # Weights restore the shares of the classes.
     shares = torch.zeros(3, dtype=F64).index_add(0, many.y, many.weights)

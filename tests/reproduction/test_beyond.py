@@ -17,8 +17,9 @@ from resultant.analysis.metrics import owners
 from resultant.classes.finite_sample import cross_fit_temperature, fold_statistics
 from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.folds import shuffled_ranks
 from resultant.classifiers.inputs import Sample
-from resultant.classifiers.validation import left_out_fold, shuffled_ranks
+from resultant.classifiers.left_out import left_out_fold
 from resultant.cli import main as cli
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence, Outcome, Records

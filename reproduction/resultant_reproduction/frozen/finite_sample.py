@@ -14,7 +14,7 @@ from resultant.classes.finite_sample import (
     self_inclusion as expected_inclusion,
     unbiased_square_resultant,
 )
-from resultant.classifiers.validation import shuffled_ranks
+from resultant.classifiers.folds import shuffled_ranks
 from resultant.score.exact import vmf_score
 from resultant.vmf.estimators import fit_direction
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from resultant._core.arrays import shape_of
+from resultant.classifiers.folds import ranks, shuffled_ranks
 from resultant.classifiers.search import mean_and_error
-from resultant.classifiers.validation import ranks, shuffled_ranks
 
 # The significance level of the library.
 SIGNIFICANCE = 0.05

@@ -15,7 +15,7 @@ from resultant.analysis.split import FeatureSet, Plan, row_weights
 from resultant.classes.metric import Metric
 from resultant.classes.scores import cosines
 from resultant.classes.statistics import ClassState
-from resultant.classifiers.validation import shuffled_ranks
+from resultant.classifiers.folds import shuffled_ranks
 
 # Training rows times dimension that a metric is fitted to, its dimensions at most (directions are
 # not whitened beyond), and points of the map.

@@ -21,7 +21,7 @@ from resultant.analysis.candidate import Candidate, log_probabilities
 from resultant.analysis.fit import fitted_model
 from resultant.analysis.saved import ScaledClassifier
 from resultant.analysis.split import FeatureSet, Split
-from resultant.classifiers.validation import ranks
+from resultant.classifiers.folds import ranks
 
 # Classes that are kept of each row, the most likely first.
 TOP = 5

@@ -21,17 +21,20 @@ from resultant.classes.metric import Metric, require_shrinkage
 from resultant.classes.rule import Rule
 from resultant.classes.scores import ClassScores, cosines, realize
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.classifiers import inputs, validation
+from resultant.classifiers import inputs
 from resultant.classifiers.calibration import calibrated, fit_scale
 from resultant.classifiers.conformal import SetClassifier
 from resultant.classifiers.em import Components, fit_components, require_components
 from resultant.classifiers.files import SavedEstimator
+from resultant.classifiers.folds import stratified_splits
 from resultant.classifiers.growing import Fitted, GrowingClassifier
 from resultant.classifiers.inputs import AUTO, Array, Rows, Sample, is_auto, returned, row_chunks
+from resultant.classifiers.left_out import ValidationFold, left_out_fold, left_out_gain
 from resultant.classifiers.lift import LIFTS, Lift
 from resultant.classifiers.refine import PRECISIONS, Batches, Refined, Refinement
 from resultant.classifiers.search import Search
 from resultant.classifiers.sums import RowSums
+from resultant.classifiers.validation import SHRINKAGES, Validation
 from resultant.vmf.estimators import require_estimator
 
 # Rows times classes that fit the scale, and the least number of rows.
@@ -164,8 +167,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
         statistics = sums if plain is None else sample.sums(metric=self.metric_)
         self._finish(statistics, sample.rows.dtype)
         if self.refine_ is not None:
-            about = self.statistics_, self.estimator, self.metric_, plain
-            gain = validation.left_out_gain(sample.merged, *about)
+            gain = left_out_gain(sample.merged, self.statistics_, self.metric_, plain)
             batches = Batches(sample.merged, self.metric_)
             theta = Refinement(batches, self.statistics_, gain).fit(self.refine_)
             self.refined_ = Refined.of(theta)
@@ -194,7 +196,7 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
         shrinkages: Any = (1.0 if self._centers else None,)
         if self._whitens:
             auto = is_auto(self.shrinkage)
-            shrinkages = validation.SHRINKAGES if auto else (require_shrinkage(self.shrinkage),)
+            shrinkages = SHRINKAGES if auto else (require_shrinkage(self.shrinkage),)
         refine: Any = inputs.positive_or_auto("refine", self.refine)
         precisions = PRECISIONS if is_auto(refine) else (refine,)
         self.shrinkage_, self.refine_ = shrinkages[0], precisions[0]
@@ -225,11 +227,11 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
         known = search.scores(chosen.point), search.validation.y
         return chosen.scale, chosen.point.lift, known
 
-    def _validation_of(self, sample: Sample, folds: int | None = None) -> validation.Validation:
+    def _validation_of(self, sample: Sample, folds: int | None = None) -> Validation:
         """Return the validation rows of the folds of a sample, or of the first ones."""
         settings: dict[str, Any] = {"center": self._centers, "whiten": self._whitens}
-        splits = validation.stratified_splits(sample.merged.y)[:folds]
-        return validation.Validation(sample.merged, splits, estimator=self.estimator, **settings)
+        splits = stratified_splits(sample.merged.y)[:folds]
+        return Validation(sample.merged, splits, estimator=self.estimator, **settings)
 
     def _finish(self, statistics: ClassStatistics, dtype: torch.dtype) -> None:
         """Set the fitted attributes; raise if the parameters cannot be realized."""
@@ -271,14 +273,14 @@ class DirectionClassifier(ClassifierMixin, GrowingClassifier, SetClassifier, Sav
             w = w * share[y] ** (finite_number("prior", self.prior) - 1)
         return fit_scale(scores, y, w, number=number), (scores, y)
 
-    def _left_out(self, some: Sample, plain: ClassStatistics | None) -> validation.ValidationFold:
+    def _left_out(self, some: Sample, plain: ClassStatistics | None) -> ValidationFold:
         """Score some of the fitted rows, each against the classes without it."""
         # A row of weight two counts as two rows, one of which is left out.
         one = replace(some, w=some.w.clamp_max(1.0))
         settings = self.statistics_, self.estimator, self.metric_, plain
-        return validation.left_out_fold(one, *settings)
+        return left_out_fold(one, *settings)
 
-    def _fold_scores(self, fold: validation.ValidationFold) -> Tensor:
+    def _fold_scores(self, fold: ValidationFold) -> Tensor:
         """Return the scores [n, C] of rows that were left out."""
         realization, tau, beta, prior = self._rule()
         scores = fold.scores(realization, float(tau), float(beta), prior)

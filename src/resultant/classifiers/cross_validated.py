@@ -19,6 +19,7 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.classifiers.base import WITHIN
 from resultant.classifiers.conformal import Conformal
 from resultant.classifiers.files import NAMES
+from resultant.classifiers.folds import Split
 from resultant.classifiers.inputs import (
     AUTO,
     Sample,
@@ -32,7 +33,7 @@ from resultant.classifiers.inputs import (
 )
 from resultant.classifiers.refine import PRECISIONS
 from resultant.classifiers.search import AXES, SCORINGS, Search, mean_and_error
-from resultant.classifiers.validation import SHRINKAGES, LeaveOneOut, Split, Validation
+from resultant.classifiers.validation import SHRINKAGES, LeaveOneOut, Validation
 from resultant.classifiers.vmf import VMFClassifier
 
 LOO = "loo"

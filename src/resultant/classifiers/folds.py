@@ -1,7 +1,8 @@
 """Folds of labelled rows: rows of equal values, and rows of one group, share a fold.
 
-A fold depends on the values of the rows alone. It is the same for any order of the rows, and for
-any names of the groups.
+A fold of `fold_splits` depends on the values of the rows alone. It is the same for any order of the
+rows, and for any names of the groups. Those of `stratified_splits`, and drawn rows, depend on the
+order.
 """
 
 import numpy as np
@@ -10,7 +11,15 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
+# Indices of training rows and of validation rows.
 Split = tuple[Tensor, Tensor]
+
+# Folds of a search by default.
+FOLDS = 5
+# Rows times classes that are scored about, and at most, and the least number of rows.
+CELLS = 1 << 18
+MOST_CELLS = 1 << 23
+LEAST_ROWS = 1024
 
 # Multipliers of a hash of 64 bits (splitmix64).
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -89,3 +98,44 @@ def held_out(y: Tensor, keys: np.ndarray, share: float, seed: int = 0, least: in
     for c in (torch.bincount(y[~chosen], minlength=len(count)) < count.clamp_max(least)).nonzero():
         chosen &= label != c
     return chosen
+
+
+def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tensor]:
+    """Draw about ``cells`` / C rows of classes y [N]; return them, and the number per class."""
+    number, counts = max(LEAST_ROWS, (cells or CELLS) // C), torch.bincount(y, minlength=C).double()
+    kept = (min(1.0, number / len(y)) * counts).ceil()
+    rows = (shuffled_ranks(y) < kept[y]).nonzero().squeeze(-1)
+    most = min(2 * number, max(number, MOST_CELLS // C))
+    if len(rows) > most:
+        drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most]
+        rows = rows[drawn.sort().values.to(rows.device)]
+    return rows, kept
+
+
+def shuffled_ranks(y: Tensor, seed: int = 0) -> Tensor:
+    """Number the rows [N] of each class in a random order."""
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
+    return ranks(y, order.to(y.device))
+
+
+def ranks(y: Tensor, order: Tensor) -> Tensor:
+    """Number the rows [N] of each class in an order of all rows [N]."""
+    order = order[y[order].argsort(stable=True)]
+    counts, rank = torch.bincount(y), torch.empty_like(y)
+    rank[order] = torch.arange(len(y), device=y.device) - (counts.cumsum(0) - counts)[y[order]]
+    return rank
+
+
+def stratified_splits(
+    y: Tensor, folds: int = FOLDS, groups: np.ndarray | None = None
+) -> list[Split]:
+    """Split rows into stratified folds; rows of one of the ``groups`` [N] share a fold."""
+    own, number = y, torch.arange(len(y), device=y.device)
+    if groups is not None:
+        number = torch.from_numpy(np.unique(groups, return_inverse=True)[1]).to(y.device)
+        # A group counts as the class of one of its rows.
+        own = y.new_zeros(int(number.max()) + 1).scatter_(0, number, y)
+    # Small classes start in different folds, so that the folds have about one size.
+    fold = ((shuffled_ranks(own) + own) % folds)[number]
+    sides = ((fold != k, fold == k) for k in fold.unique().tolist())
+    return [(train.nonzero().squeeze(-1), rows.nonzero().squeeze(-1)) for train, rows in sides]

@@ -26,7 +26,9 @@ from torch.nn.functional import normalize
 from resultant._core.arrays import directions
 from resultant.classes.metric import Metric, have_direction
 from resultant.classes.statistics import ClassStatistics
+from resultant.classifiers.folds import draw_rows
 from resultant.classifiers.inputs import Sample, row_chunks
+from resultant.classifiers.left_out import GAIN_CELLS, QUICK, Moved, best_gain, left_out
 from resultant.vmf.estimators import ROUNDING
 
 # Rows in the metric are kept up to so many bytes; more are moved there again in every pass.
@@ -177,6 +179,8 @@ class RefinableFold:
             self._turned(directions(self._rows.rows[:])[0].to(rows.dtype)),
             self._turned(rows),
         ]
+        self._drawn, _ = draw_rows(self._rows.y, sample.num_classes, GAIN_CELLS)
+        self.gains: dict[float | None, float] = {}  # before the refinement, by shrinkage
         self._last: tuple[Tensor, Tensor] | None = None
         self._made: tuple[float | None, Refinement, Tensor] | None = None
 
@@ -186,9 +190,18 @@ class RefinableFold:
         x = self.metric.rotate(z)
         return torch.where(have_direction(z, x), x, 0.0)
 
-    def fit(
-        self, shrinkage: float | None, precision: float, gain: float
-    ) -> tuple[Tensor, ClassStatistics]:
+    def _gain(self, x: Tensor, sums: ClassStatistics, shrinkage: float | None) -> float:
+        """Return `left_out_gain` of the training rows, unit vectors x in the metric."""
+        at, moved = self._drawn, None
+        if self.metric is not None:
+            assert shrinkage is not None
+            metric = self.metric.with_shrinkage(shrinkage).to(dtype=torch.float64)
+            moved = Moved.of(self._sides[0][at].double(), self.sample.summed, metric)
+        y, w = self._rows.y[at], self._rows.w[at]
+        fold = left_out(x[at].double(), y, w.clamp_max(1.0), sums, QUICK, moved)
+        return best_gain(fold, w)
+
+    def fit(self, shrinkage: float | None, precision: float) -> tuple[Tensor, ClassStatistics]:
         """Return scores [n, C] of the validation rows by refined classes, and the sums."""
         scale = self._sides[0].new_ones(1)
         if self.metric is not None:
@@ -198,8 +211,12 @@ class RefinableFold:
             x, rows = (normalize(side * scale, dim=1) for side in self._sides)
             sums = ClassStatistics(self.sample.num_classes, self.sample.dim, device=x.device)
             sums.add(x, self._rows.y, self._rows.w)
+            # Each copy of a row counts.
+            sums.count.copy_(self.sample.summed.count)
+            if shrinkage not in self.gains:
+                self.gains[shrinkage] = self._gain(x, sums, shrinkage)
             batch = Batch(x, self._rows.y, self._rows.w.to(x.dtype))
-            self._made = shrinkage, Refinement([batch], sums, gain), rows
+            self._made = shrinkage, Refinement([batch], sums, self.gains[shrinkage]), rows
         _, refinement, rows = self._made
         start = None
         if self._last is not None:

@@ -9,34 +9,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from resultant._core.arrays import directions
-from resultant.classes.gain import class_gains
 from resultant.classes.metric import Metric
-from resultant.classes.scores import ScoreTerms, cosines, score_terms
+from resultant.classes.scores import cosines
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.classifiers.calibration import fit_scale
-from resultant.classifiers.em import Components, fit_components
-from resultant.classifiers.inputs import Sample, as_numpy
+from resultant.classifiers.em import fit_components
+from resultant.classifiers.folds import FOLDS, Split, draw_rows, stratified_splits
+from resultant.classifiers.inputs import Sample
+from resultant.classifiers.left_out import ValidationFold, left_out_fold
 from resultant.classifiers.lift import Lift
 from resultant.classifiers.refine import RefinableFold
-from resultant.vmf.estimators import ROUNDING, mean_resultant
 
-# Folds of a search by default.
-FOLDS = 5
-# Validation rows times classes that are scored about, and at most, and the least number of rows.
-CELLS = 1 << 18
-MOST_CELLS = 1 << 23
-LEAST_ROWS = 1024
-# The same for the gain of refined classes.
-GAIN_CELLS = 1 << 16
 # Shrinkages that a search begins with, and those that it may visit: one pass sums their classes.
 SHRINKAGES = (0.1, 0.3, 0.5)
 LADDER = (0.003, 0.03, *SHRINKAGES, 0.75, 0.9)
@@ -46,72 +35,6 @@ REFINE_CELLS = 1 << 27
 
 # Shrinkage, number of components and precision of refined classes.
 Key = tuple[float | None, int | str, float | None]
-# Indices of training rows and of validation rows.
-Split = tuple[Tensor, Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class ValidationFold:
-    """Validation rows, and the classes of the training rows of a split."""
-
-    rho: Tensor  # cosines [n, M] of the rows with the components, one per class or several
-    y: Tensor  # class indices [n]
-    kappa: Tensor  # concentrations [M] in float64, or [n, M] where each row has its own classes
-    weight: Tensor  # weights of the classes [C] or [n, C]; zero for a class without training rows
-    dim: int
-    # Components of the classes that have training rows; None for one per class.
-    components: Components | None = None
-    # The cosines are scores already: those of refined classes.
-    linear: bool = False
-
-    @cached_property
-    def present(self) -> Tensor:
-        """Classes [C] or [n, C] that have training rows."""
-        return self.weight > 0
-
-    @cached_property
-    def absent(self) -> Tensor:
-        """Rows [n] whose class has no training rows."""
-        every = self.present.expand(len(self.y), -1)
-        return ~every.gather(1, self.y[:, None])[:, 0]
-
-    @cached_property
-    def resultant(self) -> Tensor:
-        """Mean resultant lengths of the concentrations."""
-        return mean_resultant(self.dim, self.kappa, validate_args=False)
-
-    @cached_property
-    def log_prior(self) -> Tensor:
-        """Log shares of the classes, zero for classes without training rows."""
-        share = self.weight / self.weight.sum(-1, keepdim=True)
-        return torch.where(self.present, share, 1.0).log()
-
-    def scores(self, realization: str, tau: float, beta: float, prior: float) -> Tensor:
-        """Compute the scores [n, C] of a rule; -inf without training rows, NaN if undefined."""
-        return self.of_classes(self._edited(realization, tau, beta), prior)
-
-    def of_classes(self, s: Tensor, prior: float) -> Tensor:
-        """Sum the components of scores [n, M], and add the prior."""
-        if self.components is not None:
-            s = self.components.of_classes(s + self.components.log_weight.to(s.dtype))
-            every = s.new_full((len(s), self.weight.shape[-1]), -torch.inf)
-            every[:, self.present] = s
-            s = every
-        if prior:
-            s = s + (prior * self.log_prior).to(s.dtype)
-        return s if self.present.all() else s.masked_fill(~self.present, -torch.inf)
-
-    def _edited(self, realization: str, tau: float, beta: float) -> Tensor:
-        """Compute the scores [n, M] of `class_scores`."""
-        if self.linear:
-            return self.rho
-        kappa, g = self.kappa.to(self.rho.dtype), self.resultant / tau
-        counted = self.present if self.components is None else torch.ones_like(g, dtype=torch.bool)
-        mean = (g * counted).sum(-1, keepdim=True) / counted.sum(-1, keepdim=True)
-        gains = class_gains(g, beta, "linear", mean)
-        rule = score_terms(realization, kappa, self.rho.new_full((), tau), gains, self.dim)
-        rule = ScoreTerms(*(None if a is None else a.to(kappa) for a in rule))
-        return rule.score(self.rho, kappa, self.dim)
 
 
 class Validation:
@@ -148,7 +71,6 @@ class Validation:
         self._folds: dict[Key, list[ValidationFold]] = {}
         self._refinable: dict[int, RefinableFold] = {}
         self._lifted: dict[float, Validation] = {}
-        self._gains: dict[tuple[int, float | None], float] = {}
         several = len(splits) > 1 and len(self.index) * len(splits) <= len(pool)
         if merge and several and (torch.bincount(pool, minlength=len(sample.y)) == 1).all():
             rest = torch.ones_like(sample.y, dtype=torch.bool).index_fill_(0, self.index, False)
@@ -183,7 +105,7 @@ class Validation:
         if k not in self._lifted:
             other = copy.copy(self)
             other.sample = Lift.fit(self.sample, k).lifted(self.sample)
-            other._folds, other._refinable, other._gains = {}, {}, {}
+            other._folds, other._refinable = {}, {}
             vars(other).pop("_metrics", None)
             self._lifted[k] = other
         return self._lifted[k]
@@ -265,21 +187,9 @@ class Validation:
             metric = None if shrinkage is None else self._metrics[k]
             rows = torch.cat(list(self._units(self.index[own])))
             self._refinable[k] = RefinableFold(self.sample.at(train), rows, metric)
-        scores, sums = self._refinable[k].fit(shrinkage, precision, self._gain(k, shrinkage))
+        scores, sums = self._refinable[k].fit(shrinkage, precision)
         kappa = sums.state(self.estimator).kappa
         return ValidationFold(scores, self.y[own], kappa, sums.weight, sums.dim, linear=True)
-
-    def _gain(self, k: int, shrinkage: float | None) -> float:
-        """Return the gain before the refinement, of the training rows of a split, as in a fit."""
-        if (k, shrinkage) not in self._gains:
-            sample, metric, plain = self._refinable[k].sample, None, None
-            statistics = sample.summed
-            if shrinkage is not None:
-                metric, plain = self._metrics[k].with_shrinkage(shrinkage), statistics
-                statistics = sample.sums(metric=metric)
-            about = statistics, self.estimator, metric, plain
-            self._gains[k, shrinkage] = left_out_gain(sample.merged, *about)
-        return self._gains[k, shrinkage]
 
     def _cosines(self, rows: Iterable[Tensor], state: ClassState) -> Tensor:
         """Compute the cosines [n, M] of unit vectors in chunks, none of them for no rows."""
@@ -310,124 +220,3 @@ class LeaveOneOut(Validation):
             some = self.sample.at(self.index), self.sample.sums(metric=metric)
             self._folds[key] = [left_out_fold(*some, self.estimator, metric, sums)]
         return self._folds[key]
-
-
-def left_out_fold(
-    sample: Sample,
-    statistics: ClassStatistics,
-    estimator: str,
-    metric: Metric | None = None,
-    plain: ClassStatistics | None = None,
-) -> ValidationFold:
-    """Score rows of a fit, each against the classes without this row; with ``plain`` sums outside
-    the metric, also in the metric without the row: the covariance loses the outer product of its
-    residual e (Sherman-Morrison), and the centre moves along e."""
-    state, y, w = statistics.state(estimator), sample.y, sample.w
-    z = directions(sample.rows[:])[0]
-    x = z if metric is None else metric.transform(z)
-    mu, kappa = statistics.left_out(x, y, w, estimator)
-    before, index = statistics.weight[y], y[:, None]
-    weight = before - w
-    # As in the statistics: the remainder of an empty class is rounding.
-    weight = torch.where(weight > ROUNDING * before, weight, 0.0)
-    every, own = x @ state.mu.T, (x * mu).sum(-1, keepdim=True)
-    if metric is not None and plain is not None:
-        u = metric.rotate(z) * metric.scale
-        means = plain.total[y] / torch.where(before > 0, before, 1.0)[:, None]
-        e = u - metric.rotate(means) * metric.scale
-        square, along = e.square().sum(-1, keepdim=True), (x * e).sum(-1, keepdim=True)
-        share, f = (w / weight.clamp_min(ROUNDING))[:, None], torch.zeros_like(square)
-        if metric.basis is not None and float(variance := metric.variance.mean()) > 0:
-            part = (before / statistics.weight.sum())[:, None]
-            removed = (1 - metric.shrinkage) * share * part / variance
-            f = removed / (1 - removed * square).clamp_min(1e-6)
-        # The centre is the mean of the class means: all rows move by a part of e, over their
-        # length. The length of the row stands for those of the others.
-        move = share / (statistics.weight > 0).sum() * float(metric.mean.any())
-        move = move / u.square().sum(-1, keepdim=True).sqrt().clamp_min(1e-12)
-
-        def cosine(dot: Tensor, of_class: Tensor, resultant: Tensor) -> Tensor:
-            a = move / resultant.clamp_min(ROUNDING) * (resultant > ROUNDING)
-            of_row, of_class_e = along + move * square, of_class + a * square
-            inner = dot + a * along + move * of_class + move * a * square + f * of_row * of_class_e
-            row = 1 + 2 * move * along + move.square() * square + f * of_row.square()
-            of = 1 + 2 * a * of_class + a.square() * square + f * of_class_e.square()
-            return inner / (row * of).clamp_min(1e-12).sqrt()
-
-        R = statistics.mean_length
-        every = cosine(every, e @ state.mu.T, R)
-        own = cosine(own, (e * mu).sum(-1, keepdim=True), R[index])
-    # A row without a direction has none without itself either.
-    rho = every.scatter(1, index, own) * (x != 0).any(-1, keepdim=True)
-    return ValidationFold(
-        rho.clamp(-1, 1).to(sample.rows.dtype),
-        y,
-        state.kappa.expand_as(rho).scatter(1, index, kappa[:, None]),
-        statistics.weight.expand_as(rho).scatter(1, index, weight[:, None]),
-        state.dim,
-    )
-
-
-def left_out_gain(
-    sample: Sample,
-    statistics: ClassStatistics,
-    estimator: str,
-    metric: Metric | None,
-    plain: ClassStatistics | None,
-) -> float:
-    """Return the factor of the cosines that scores rows of a fit best, each without itself and
-    every class alike: the gain of refined classes before the refinement."""
-    index, _ = draw_rows(sample.y, sample.num_classes, GAIN_CELLS)
-    some = sample.at(index)
-    # A row of weight two counts as two rows, one of which is left out.
-    one = replace(some, w=some.w.clamp_max(1.0))
-    fold = left_out_fold(one, statistics, estimator, metric, plain)
-    known = ~fold.absent & (some.w > 0)
-    return gain_of(fold.of_classes(fold.rho, 0.0)[known], fold.y[known], some.w[known])
-
-
-def gain_of(scores: Tensor, y: Tensor, w: Tensor) -> float:
-    """Return the scale of scores [n, C] of left-out rows that is best for every class alike."""
-    if not len(y):
-        return 1.0
-    mass = w.new_zeros(scores.shape[1]).index_add_(0, y, w)
-    return fit_scale(scores, y, w / mass[y])
-
-
-def draw_rows(y: Tensor, C: int, cells: int | None = None) -> tuple[Tensor, Tensor]:
-    """Draw about ``cells`` / C rows of classes y [N]; return them, and the number per class."""
-    number, counts = max(LEAST_ROWS, (cells or CELLS) // C), torch.bincount(y, minlength=C).double()
-    kept = (min(1.0, number / len(y)) * counts).ceil()
-    rows = (shuffled_ranks(y) < kept[y]).nonzero().squeeze(-1)
-    most = min(2 * number, max(number, MOST_CELLS // C))
-    if len(rows) > most:
-        drawn = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most]
-        rows = rows[drawn.sort().values.to(rows.device)]
-    return rows, kept
-
-
-def shuffled_ranks(y: Tensor, seed: int = 0) -> Tensor:
-    """Number the rows [N] of each class in a random order."""
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
-    return ranks(y, order.to(y.device))
-
-
-def ranks(y: Tensor, order: Tensor) -> Tensor:
-    """Number the rows [N] of each class in an order of all rows [N]."""
-    order = order[y[order].argsort(stable=True)]
-    counts, rank = torch.bincount(y), torch.empty_like(y)
-    rank[order] = torch.arange(len(y), device=y.device) - (counts.cumsum(0) - counts)[y[order]]
-    return rank
-
-
-def stratified_splits(y: Tensor, folds: int = FOLDS, groups: Any = None) -> list[Split]:
-    """Split rows into stratified folds; rows of one of the ``groups`` [N] share a fold."""
-    own, number = y, torch.arange(len(y), device=y.device)
-    if groups is not None:
-        number = torch.from_numpy(np.unique(as_numpy(groups), return_inverse=True)[1]).to(y.device)
-        # A group counts as the class of one of its rows.
-        own = y.new_zeros(int(number.max()) + 1).scatter_(0, number, y)
-    # Small classes start in different folds, so that the folds have about one size.
-    fold = ((shuffled_ranks(own) + own) % folds)[number]
-    sides = ((fold != k, fold == k) for k in fold.unique().tolist())
-    return [(train.nonzero().squeeze(-1), rows.nonzero().squeeze(-1)) for train, rows in sides]

@@ -14,7 +14,7 @@ from resultant.classifiers.calibration import fit_calibration, fit_scale
 from resultant.classifiers.conformal import Conformal
 from resultant.classifiers.em import Mixture
 from resultant.classifiers.inputs import AUTO, Array, Sample, labelled, returned, row_chunks
-from resultant.classifiers.validation import ValidationFold
+from resultant.classifiers.left_out import ValidationFold
 from resultant.score.limits import require_comparable
 
 # Calibrations of probabilities: one scale, or a curve per class.
