@@ -85,6 +85,7 @@ def test_plans_of_the_third_round() -> None:
         "path": 24,
         "collapse": 24,
         "score": 135,
+        "gradients": 9,
     }
     seeds = {name: {run.seed for job in own for run in job.runs} for name, own in jobs.items()}
     earlier = {s for n, plan in PLANS.items() if ROUND[n] < 3 for s in plan.seeds}
