@@ -1,5 +1,6 @@
-"""Parts of records of the third round: the temperature path and the course of a training."""
+"""The third round: the temperature path, the course of a training, and how they are judged."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from scipy.special import ive
 from resultant import ClassStatistics
 from resultant.training.config import Run
 from resultant.training.records import read_lines
+from resultant_reproduction.cells.statistics import over_settings
 from resultant_reproduction.frozen.temperature_path import PATH, temperature_path
 from resultant_reproduction.runs import run
 from resultant_reproduction.runs.plans import PLANS, ROUND, Plan, PlannedJob
 from resultant_reproduction.runs.records import round_folder
+from resultant_reproduction.studies.collapse_law import Course, exponent, law, threshold
+from resultant_reproduction.studies.training_gradients import PRINTED, Fit, verdict
 from tiny_cifar import one_thread, tiny_cifar, tiny_config
 
 _one_thread = pytest.fixture(autouse=True, scope="module")(one_thread)
@@ -90,3 +94,49 @@ def test_plans_of_the_third_round() -> None:
     seeds = {name: {run.seed for job in own for run in job.runs} for name, own in jobs.items()}
     earlier = {s for n, plan in PLANS.items() if ROUND[n] < 3 for s in plan.seeds}
     assert not earlier & set.union(*seeds.values())
+
+
+def test_the_law_of_collapse_is_judged_by_every_epoch() -> None:
+    """A training passes by the gain of the same epoch; the law needs both outcomes."""
+    # Its threshold is sqrt(32 * 4 / 2) = 8 in the first epoch, sqrt(32 * 1 / 2) = 4 in the second.
+    passed, kept = Course(32, 0, [7.9, 9], [4, 1], 3), Course(32, 1, [8.1, 4.1], [4, 1], 97)
+    assert passed.passed and passed.collapsed and not kept.passed and not kept.collapsed
+    assert (passed.least, kept.least) == (7.9, 4.1) and kept.depth == pytest.approx(8.1 / 8)
+    assert law([passed, kept]) == "the law holds"
+    assert law([kept, kept]) == "open"
+    other = kept._replace(distinct=9)
+    assert law([passed, kept] * 5 + [other]) == "open"
+    assert law([passed, kept] * 4 + [other]) == "the law fails"
+
+
+def test_exponent_of_the_threshold() -> None:
+    """Thresholds that grow as p^0.5 have the exponent one half; it needs all dimensions."""
+    found = [
+        Course(dim, seed, [kappa * dim**0.5], [10.0], distinct)
+        for dim in (32, 128, 512)
+        for seed, (kappa, distinct) in enumerate(((1.0, 2), (1.5, 5), (2.5, 90), (6.0, 99)))
+    ]
+    assert threshold(found[:4]) == (1.5 * 32**0.5, 2.5 * 32**0.5)
+    assert exponent(found) == pytest.approx(0.5)
+    assert exponent(found[:8]) is None
+
+
+@pytest.mark.parametrize(
+    ("gradients", "increments", "expected"),
+    [
+        ((4.8, 4.9, 5.1), (9.4, 9.5, 9.7), "confirmed"),
+        ((4.8, 4.9, 5.1), (4.9, 5.0, 5.1), "not reproduced"),
+        ((4.0, 4.9, 6.1), (9.4, 9.5, 9.7), "inconclusive"),
+    ],
+)
+def test_both_printed_errors_need_one_definition(
+    gradients: Sequence[float], increments: Sequence[float], expected: str
+) -> None:
+    def fit(values: Sequence[float], kind: str) -> Fit:
+        ours = over_settings([values])
+        assert ours is not None
+        return Fit(ours, PRINTED[kind])
+
+    both = {"gradient": fit(gradients, "gradient"), "increment": fit(increments, "increment")}
+    neither = {"gradient": fit((1, 2, 3), "gradient"), "increment": fit(increments, "increment")}
+    assert verdict({"first": neither, "second": both}) == expected
