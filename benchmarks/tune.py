@@ -12,12 +12,14 @@ record is a set, tail, network, seed and arm; an interrupted program continues."
 import base64
 import importlib
 import json
+import math
 import shutil
 import time
 from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -51,8 +53,10 @@ ARMS: dict[str, dict[str, Any]] = {
     "supcon": {},
     "bcl": {},
 }
+RIVALS = ("supcon", "bcl")
 METHODS = ("frozen", "own", "head", "refined")
-SIZE, TEST = 160, 50
+# Pixels, and the most pictures of a class that train and that test.
+SIZE, MOST, TEST = 160, 500, 50
 
 
 class Key(NamedTuple):
@@ -63,6 +67,16 @@ class Key(NamedTuple):
     network: str
     seed: int
     arm: str
+
+
+class Frozen(NamedTuple):
+    """The head of a network as it came, and the seconds of its features and of the head."""
+
+    head: tuning.Head
+    seconds: float
+
+
+FROZEN: dict[tuple[Any, ...], Frozen] = {}
 
 
 class Rival(Tuner):
@@ -97,9 +111,10 @@ def pictures(name: str, tail: int, data: Path) -> ImageSplits:
         x, y, xt, yt = (file[k] for k in ("x_train", "y_train", "x_test", "y_test"))
     y, yt = y.ravel(), yt.ravel()
     order = np.random.default_rng(0).permutation(int(y.max()) + 1)
-    most = int(np.bincount(y).min())
-    sizes = (most * float(tail) ** (-np.arange(len(order)) / (len(order) - 1))).astype(int)
+    sizes = (MOST * float(tail) ** (-np.arange(len(order)) / (len(order) - 1))).astype(int)
     rows = [np.flatnonzero(y == c)[:n] for c, n in zip(order, sizes, strict=True)]
+    if [len(own) for own in rows] != sizes.tolist():
+        raise ValueError(f"expected the pictures of tail {tail} in {data}, got fewer")
     tests = [np.flatnonzero(yt == c)[:TEST] for c in order]
     names = [f"c{c:03d}" for c in range(len(order))]
     splits = [
@@ -113,21 +128,34 @@ def measure(
     key: Key, data: Path, work: Path, device: str, settings: dict[str, Any], known: dict[Key, Any]
 ) -> dict[str, Any]:
     """Tune by one arm; return its record."""
-    out, frozen = work / "_".join(map(str, key)), work / "_".join(map(str, key[:-1]))
-    chosen = {**settings, **ARMS[key.arm]}
+    out, store = work / "_".join(map(str, key)), work / f"{'_'.join(map(str, key[:-1]))}.frozen"
+    chosen = {**ARMS[key.arm], **settings}
     if key.arm == "equal time":
         default, plain = (known[key._replace(arm=a)] for a in ("default", "logit-adjusted"))
         each = plain["seconds"]["fine-tuning"] / plain["epochs"]["trained"]
         chosen["epochs"] = max(1, round(default["seconds"]["fine-tuning"] / each))
-    if key.arm in ("supcon", "bcl"):
+        if chosen["epochs"] == plain["epochs"]["most"]:
+            return {**plain, "arm": key.arm}
+    if key.arm in RIVALS:
         shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
-    if (store := frozen.with_suffix(".frozen")).exists():
+    # The frozen network is the same for all arms: its features and its head are made once.
+    group, fit = key[:-1], tuning._Work.head
+    if group in FROZEN:
         shutil.copy(store, out / tuning.FROZEN)
-    rival = type("Chosen", (Rival,), {"kind": key.arm})
-    began, used = time.perf_counter(), tuning.Tuner
-    tuning.Tuner = rival if key.arm in ("supcon", "bcl") else Tuner  # type: ignore[misc]
-    try:
+
+    def head(self: Any, kind: str, *given: Any) -> tuning.Head:
+        if kind != "frozen":
+            return fit(self, kind, *given)
+        if group not in FROZEN:
+            FROZEN[group] = Frozen(fit(self, kind, *given), time.perf_counter() - began)
+            shutil.copy(out / tuning.FROZEN, store)
+        return FROZEN[group].head
+
+    rival = type("Chosen", (Rival,), {"kind": key.arm}) if key.arm in RIVALS else Tuner
+    earlier = FROZEN[group].seconds if group in FROZEN else 0.0
+    began = time.perf_counter()
+    with patch.object(tuning, "Tuner", rival), patch.object(tuning._Work, "head", head):
         result = tuning.tune(
             pictures(key.set, key.tail, data),
             key.network,
@@ -137,14 +165,11 @@ def measure(
             device=device,
             **chosen,
         )
-    finally:
-        tuning.Tuner = used  # type: ignore[misc]
     report = result.report
-    record = {**key._asdict(), "all": time.perf_counter() - began}
+    record = {**key._asdict(), "all": earlier + time.perf_counter() - began}
     record |= {n: report[n] for n in ("chosen", "seconds", "epochs", "images", "gpu_bytes")}
     for method in report["methods"]:
         record[method["key"]] = {n: value["value"] for n, value in method["test"].items()}
-    shutil.copy(out / tuning.FROZEN, store)
     record |= hits(result)
     shutil.rmtree(out)
     return record
@@ -221,7 +246,9 @@ def convert(name: str, folder: Path) -> None:
     ]
     weights = {n: a.contiguous() for (n, _), (_, a) in zip(pairs[1], pairs[0], strict=True)}
     model.load_state_dict(weights, strict=False)
-    x = torch.randn(1, 3, 224, 224)
+    # The package pads for the size of its network.
+    side = model.default_cfg["input_size"][-1]
+    x = torch.randn(1, 3, side, side)
     with torch.no_grad():
         torch.testing.assert_close(model.eval()(x), network.eval()(x))
     save_file(weights, folder / f"{name}.safetensors")
@@ -236,24 +263,45 @@ def main(
     networks: tuple[str, ...] = NETWORKS,
     arms: tuple[str, ...] = tuple(ARMS),
     seeds: tuple[int, ...] = SEEDS,
-    tails: tuple[int, ...] = (10, 50, 100),
+    tails: tuple[int, ...] = (100, 10, 50),
+    minutes: float = math.inf,
+    beside: int = 0,
     epochs: int | None = None,
     size: int = SIZE,
     convert_networks: bool = False,
 ) -> None:
-    """Make the records that are missing, and print the table."""
+    """Make the records that are missing, in the order of tails, seeds and arms; print the table.
+
+    Args:
+        data, out, work: Folder of the data, file of the records, folder of unfinished arms.
+        device: Device of the networks.
+        sets, networks, arms, seeds, tails: The records.
+        minutes: No arm begins that would end later, by the slowest so far.
+        beside: Other processes on the device, which the records name: seconds are longer then.
+        epochs, size: Other settings, for trials.
+        convert_networks: Write the networks of the packages first.
+    """
     if convert_networks:
         for name in networks:
             convert(name, data)
+    if "equal time" in arms:
+        arms = tuple(dict.fromkeys(("default", "logit-adjusted", *arms)))
     settings: dict[str, Any] = {"size": size} | ({} if epochs is None else {"epochs": epochs})
-    records = read(out)
-    for name, network, seed in product(sets, networks, seeds):
-        for tail, arm in product((t for t in TAILS[name] if t in tails), arms):
-            key = Key(name, tail, network, seed, arm)
-            if key not in records:
-                records[key] = measure(key, data, work, device, settings, records)
-                with out.open("a") as file:
-                    file.write(json.dumps(records[key]) + "\n")
+    records, began, longest = read(out), time.perf_counter(), 0.0
+    tailed = [(name, tail) for name in sets for tail in tails if tail in TAILS[name]]
+    for (name, tail), network, seed, arm in product(tailed, networks, seeds, arms):
+        key, now = Key(name, tail, network, seed, arm), time.perf_counter()
+        if key in records:
+            continue
+        if now - began + longest > 60 * minutes:
+            break
+        record = measure(key, data, work, device, settings, records)
+        record["beside"] = beside
+        with out.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+        records[key], longest = record, max(longest, time.perf_counter() - now)
+        shown = {m: f"{100 * record[m][BALANCED]:.1f}" for m in METHODS}
+        print(*key, shown, record["seconds"], record["epochs"], flush=True)
     print(table(records))
 
 
