@@ -89,16 +89,17 @@ def test_equals_the_plain_path(
     path: str, realization: str, leave_out: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_up(path, device, monkeypatch)
-    # Tracing takes long.
-    few = path == "compiled" and realization != "preserve"
-    for views in ((2,),) if few else ((), (1,), (2,)):
+    # Tracing takes long; `test_table` has the other modes of compiled steps.
+    few = path == "compiled"
+    modes = [(True, True), (False, False)] if few else [*product((True, False), repeat=2)]
+    for views in ((), (2,)) if few and realization == "preserve" else ((), (1,), (2,))[2 * few :]:
         plain = made(realization, leave_out).to(device)
         loss: Any = other(path, realization, leave_out).to(device)
         called: Any = loss
         if path == "compiled":
             torch.compiler.reset()
             called = torch.compile(loss, backend="eager", fullgraph=True)
-        for training, gradient in product((True, False), repeat=2):
+        for training, gradient in modes:
             z, y = (a.to(device) for a in batch(*views, p=P, dtype=DTYPES[device]))
             compare(plain, called, z, y, gradient, training)
             assert path != "streamed" or should_stream(loss.bank, z)

@@ -20,10 +20,6 @@ from resultant.losses import ProCoBank, ProCoLoss
 from resultant.losses.bank import START_ROWS
 
 
-def run(main: Callable[[int], None], processes: int, folder: Path) -> None:
-    run_processes(f"from losses.test_ranks import {main.__name__} as main", processes, folder)
-
-
 def shared_batch(n: int = N) -> tuple[Tensor, Tensor]:
     """Return the same batch in all processes."""
     torch.manual_seed(4)
@@ -155,22 +151,20 @@ class WithLoss(nn.Module):
         return self.loss(self.layer(z), y)
 
 
-# Built before the process group exists.
-EARLY = """
-from losses.test_ranks import ProCoLoss, C, P, pytest, shared_batch
-early = [ProCoLoss(C, P, class_counts=[3] * C, shard_classes=shard) for shard in (True, False)]
+# Built before a process group exists.
+EARLY = [ProCoLoss(C, P, class_counts=[3] * C, shard_classes=shard) for shard in (True, False)]
 
-def main(rank):
+
+def early(rank: int) -> None:
     z, y = shared_batch()
     message = "shares of the classes for 2 processes, got a loss built for 1: call .*init_process_"
-    for call in (lambda: early[0](z, y), lambda: early[0].eval()(z, y), early[0].state_dict):
+    shards, whole = EARLY
+    for call in (lambda: shards(z, y), lambda: shards.eval()(z, y), shards.state_dict):
         with pytest.raises(RuntimeError, match=message):
             call()
     # Without shards the processes of a step are those of the step.
-    value = early[1](z, y)
-    torch.testing.assert_close(value, ProCoLoss(C, P, class_counts=[3] * C)(z, y))
-    assert int(early[1].state().count.sum()) == 2 * 2 * len(y)
-"""
+    torch.testing.assert_close(whole(z, y), ProCoLoss(C, P, class_counts=[3] * C)(z, y))
+    assert int(whole.state().count.sum()) == 2 * 2 * len(y)
 
 
 def samplers(rank: int) -> None:
@@ -201,17 +195,17 @@ def samplers(rank: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("main", "processes"),
-    [(failing, 2), (late, 2), (empty, 2), (groups, 4), (data_parallel, 2), (samplers, 3)],
-    ids=lambda value: getattr(value, "__name__", None),
+    ("mains", "processes"),
+    [((failing, late, empty, data_parallel, early), 2), ((samplers,), 3), ((groups,), 4)],
 )
-def test_in_processes(main: Callable[[int], None], processes: int, tmp_path: Path) -> None:
-    run(main, processes, tmp_path)
-
-
-@pytest.mark.slow
-def test_built_before_the_process_group(tmp_path: Path) -> None:
-    run_processes(EARLY, 2, tmp_path)
+def test_in_processes(
+    mains: tuple[Callable[[int], None], ...], processes: int, tmp_path: Path
+) -> None:
+    """One function after the other; the traceback names the one that fails."""
+    calls = "; ".join(f"ranks.{main.__name__}(rank)" for main in mains)
+    run_processes(
+        f"from losses import test_ranks as ranks\ndef main(rank): {calls}", processes, tmp_path
+    )
 
 
 def test_starts_of_a_share_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,11 +22,11 @@ GRID = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", [2, 3, 25, 61, 62, 128, 1024])
+@pytest.mark.parametrize("p", [2, 25, 62])
 def test_gradients(p: int) -> None:
     grid = [a.clone().requires_grad_() for a in GRID]
-    # With gradients vmf_score is the first output of vmf_score_and_slope.
-    for f in (resultant.vmf_score_slope, resultant.vmf_score_and_slope, resultant.decompose):
+    # With gradients vmf_score and vmf_score_slope are the outputs of vmf_score_and_slope.
+    for f in (resultant.vmf_score_and_slope, resultant.decompose):
         assert gradcheck(lambda *a: f(*a, p), grid, fast_mode=True)  # noqa: B023
         assert gradgradcheck(lambda *a: f(*a, p), grid, fast_mode=True, atol=1e-4)  # noqa: B023
 

@@ -124,12 +124,12 @@ def test_shapes(rho: tuple[int, ...], kappa: tuple[int, ...], tau: tuple[int, ..
 @pytest.mark.parametrize("p", [3, 17, 128, 1024])
 def test_remainder_without_cancellation(p: int, dtype: torch.dtype) -> None:
     """Against the remainder in Arb, also at t = 0.01 where it is 1e-7 of the gain or less."""
-    kappas, rhos = (0.01, 3.0, 200.0, 5000.0), (-1.0, -0.25, 0.5, 1.0)
-    for t, kappa, rho in itertools.product((0.01, 1.0, 30.0), kappas, rhos):
-        point = [float(np.float32(a)) for a in (rho, kappa, 1 / t)]
-        exact, scale = arb.remainder(*point, p)
-        r = decompose(*(torch.tensor(a, dtype=dtype) for a in point), p)
-        assert abs(float(r.remainder) - exact) <= 4 * PRECISION[dtype] * scale
+    kappas, taus = (0.01, 3.0, 200.0, 5000.0), (100.0, 1.0, 1 / 30)
+    grid = itertools.product((-1.0, -0.25, 0.5, 1.0), kappas, taus)
+    points = np.array([*grid], np.float32).astype(np.float64)
+    exact, scale = np.array([arb.remainder(*point, p) for point in points]).T
+    r = decompose(*torch.from_numpy(points.T).to(dtype), p).remainder.double().numpy()
+    assert (abs(r - exact) <= 4 * PRECISION[dtype] * scale).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -160,13 +160,12 @@ def test_transforms() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", [17, 512])
-def test_compile(p: int) -> None:
+def test_compile() -> None:
     """One graph with symbolic sizes; gradients in all arguments, of the decomposition too."""
 
     def total(rho: Tensor, kappa: Tensor, tau: Tensor) -> Tensor:
-        parts = decompose(rho, kappa, tau, p)
-        return vmf_score(rho, kappa, tau, p).logsumexp(1).sum() + sum(a.sum() for a in parts)
+        parts = decompose(rho, kappa, tau, 512)
+        return vmf_score(rho, kappa, tau, 512).logsumexp(1).sum() + sum(a.sum() for a in parts)
 
     compiled = torch.compile(total, fullgraph=True, dynamic=True, backend="aot_eager")
     for shape in ((8, 5), (7, 4)):
