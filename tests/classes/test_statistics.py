@@ -293,8 +293,8 @@ def fit(z: Tensor, y: Tensor, shrinkage: float = 0.3, w: Tensor | None = None) -
     return Metric.fit(statistics, shrinkage)
 
 
-def naive(z: Tensor, y: Tensor, shrinkage: float, w: Tensor) -> np.ndarray:
-    """Whitened unit vectors by loops over the classes and a matrix square root."""
+def naive(z: Tensor, y: Tensor, shrinkage: float, w: Tensor, q: Tensor) -> np.ndarray:
+    """Whitened unit vectors q by loops over the classes and a matrix square root."""
     p = z.shape[1]
     means = {c: (w[y == c, None] * z[y == c]).sum(0) / w[y == c].sum() for c in y.unique().tolist()}
     covariance = torch.zeros(p, p, dtype=F64)
@@ -303,18 +303,20 @@ def naive(z: Tensor, y: Tensor, shrinkage: float, w: Tensor) -> np.ndarray:
     covariance /= w.sum()
     mean = covariance.trace() / p * torch.eye(p, dtype=F64)
     covariance = (1 - shrinkage) * covariance + shrinkage * mean
-    x = (z - sum(means.values()) / len(means)).numpy() @ np.linalg.inv(sqrtm(covariance.numpy()))
+    x = (q - sum(means.values()) / len(means)).numpy() @ np.linalg.inv(sqrtm(covariance.numpy()))
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize(("n", "p"), [(60, 6), (20, 40)])
+@pytest.mark.parametrize(("n", "p"), [(60, 6), (20, 40), (19, 40), (7, 40)])
 @pytest.mark.parametrize("shrinkage", [0.05, 1.0])
 def test_cosines_are_those_of_the_naive_whitening(n: int, p: int, shrinkage: float) -> None:
     z, y = sample(n, p=p)
     w = torch.rand(n, dtype=F64) + 0.1
-    expected = naive(z, y, shrinkage, w)
+    # Also of rows outside the span of few fitted ones.
+    q = torch.cat([z, sample(60, p=p)[0][:9].flip(1)])
+    expected = naive(z, y, shrinkage, w, q)
     # One eigendecomposition serves all shrinkages.
-    x = fit(z, y, 0.9, w).with_shrinkage(shrinkage).transform(z).numpy()
+    x = fit(z, y, 0.9, w).with_shrinkage(shrinkage).transform(q).numpy()
     np.testing.assert_allclose(x @ x.T, expected @ expected.T, atol=1e-10)
 
 

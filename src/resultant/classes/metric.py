@@ -63,7 +63,8 @@ class Metric:
             rule = "expected statistics with scatter for a whitening"
             raise ValueError(f"{rule}, got none; use ClassStatistics(..., scatter=True)")
         covariance = (statistics.scatter - means.T @ total[present]) / weight.sum()
-        variance, basis = torch.linalg.eigh(((covariance + covariance.T) / 2).to(dtype))
+        covariance = ((covariance + covariance.T) / 2).to(dtype)
+        variance, basis = _eigen(covariance, int(statistics.count.sum()))
         # A square of a unit vector has the scale of one, whatever the variances are.
         floor = ROUNDING * statistics.scatter.diagonal().sum() / weight.sum()
         variance = torch.where(variance > floor, variance, 0.0)
@@ -110,6 +111,20 @@ class Metric:
         """Copy the metric to a device and a floating dtype."""
         tensors = {name: a for name, a in vars(self).items() if isinstance(a, Tensor)}
         return replace(self, **{n: a.to(device=device, dtype=dtype) for n, a in tensors.items()})
+
+
+def _eigen(a: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues [p] and eigenvectors of a symmetric matrix [p, p] of at most a rank; below
+    p / 2, within its range, which it maps random vectors to."""
+    if 2 * rank >= len(a):
+        return torch.linalg.eigh(a)
+    random = torch.randn(len(a), rank, generator=torch.Generator().manual_seed(0), dtype=a.dtype)
+    every = torch.linalg.qr(a @ random.to(a.device), mode="complete")[0]
+    inside = every[:, :rank]
+    values, vectors = torch.linalg.eigh(inside.T @ a @ inside)
+    return torch.cat([values.new_zeros(len(a) - rank), values]), torch.cat(
+        [every[:, rank:], inside @ vectors], 1
+    )
 
 
 def have_direction(z: Tensor, rotated: Tensor) -> Tensor:

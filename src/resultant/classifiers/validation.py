@@ -30,8 +30,9 @@ from resultant.classifiers.refine import RefinableFold
 SHRINKAGES = (0.1, 0.3, 0.5)
 LADDER = (0.003, 0.03, *SHRINKAGES, 0.75, 0.9)
 
-# Training rows times dimension of all splits, to which refined classes are fitted in a search.
-REFINE_CELLS = 1 << 27
+# Training rows times dimension of all splits, to which refined classes are fitted in a search, for
+# so many classes; of more classes, as many fewer rows.
+REFINE_CELLS, REFINE_CLASSES = 1 << 27, 128
 
 # Shrinkage, number of components and precision of refined classes.
 Key = tuple[float | None, int | str, float | None]
@@ -181,8 +182,9 @@ class Validation:
         own = self.split == k
         if k not in self._refinable:
             # A precision is a property of the classes, whatever the number of their rows.
-            train, cells = self.train[k], REFINE_CELLS // len(self.train)
-            number = max(cells // self.sample.dim, 2 * self.sample.num_classes)
+            train, C = self.train[k], self.sample.num_classes
+            cells = REFINE_CELLS / max(1.0, C / REFINE_CLASSES) / len(self.train)
+            number = max(int(cells) // self.sample.dim, 2 * C)
             train = train[draw_rows(self.sample.y[train], 1, number)[0]]
             metric = None if shrinkage is None else self._metrics[k]
             rows = torch.cat(list(self._units(self.index[own])))
