@@ -21,8 +21,9 @@ both classifiers; nothing was changed after the runs.
 Sets: digits (1,797 x 64), whole and as a long tail of 170 to 8 rows; the packaged encoder (10,847 x
 64, 100 classes from 500 to 5 rows); CIFAR-10 with labels that people gave (CIFAR-10N: 9, 17 and 40
 % wrong), 1,280 features of EfficientNet-Lite0, 10,000 rows, and a long tail of 1,000 to 10 rows of
-the given labels. Flips: 5 and 20 % of all rows, to any other class, or to the class that a
-classifier of clean labels confuses most with the own one; one draw of each.
+the given labels; texts: CLINC150 (6,000 x 384 of all-MiniLM-L6-v2, 60 classes). Flips: 5 and 20 %
+of all rows, to any other class, or to the class that a classifier of clean labels confuses most
+with the own one; one draw of each.
 
 Measures: average precision of the ranking, for all rows and for the tail (the third of the classes
 with the fewest rows, by the given labels); precision and recall of flags. Ours is ahead of a pair
@@ -30,8 +31,8 @@ of rows if its average precision on the same probabilities is larger; the aim is
 more than .005 nowhere.
 
 FOLDER holds cifar10.npz (``x`` [50000, 1280], features of the training images in their order, by
-`benchmarks.embeddings.image_network`) and cifar10n.npz (the labels of CIFAR-10N); without them the
-rows of CIFAR are left out."""
+`benchmarks.embeddings.image_network`), cifar10n.npz (the labels of CIFAR-10N), and clinc150.npz of
+`benchmarks.embeddings`; sets without a file are left out."""
 
 # pyright: reportMissingImports=false
 
@@ -119,6 +120,10 @@ def tasks(folder: Path) -> Iterator[Task]:
         store = FeatureStore.open(path)
         x, y = (store[f"train/{name}"].numpy() for name in ("encoder", "labels"))
     yield from flipped("packaged", x.astype(np.float32), y, 1, None)
+    if (folder / "clinc150.npz").exists():
+        texts = np.load(folder / "clinc150.npz")
+        x = (texts["low"] + texts["step"] * texts["train"]).astype(np.float32)
+        yield from flipped("texts", x, texts["train_y"].astype(int), 1, None)
     if not (folder / "cifar10.npz").exists():
         return
     x = np.load(folder / "cifar10.npz")["x"][:ROWS].astype(np.float32)

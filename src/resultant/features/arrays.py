@@ -93,13 +93,25 @@ def _mapped(path: Path, start: int, shape: Any, dtype: Any, fortran: bool) -> np
         return np.memmap(path, dtype, "c", start, shape, "F" if fortran else "C")
 
 
+def _part(load: Any, start: int, stop: int) -> np.ndarray:
+    """Return rows of an array; a decoded one is kept until it is read as a whole."""
+    array = load()
+    if not hasattr(load, "cache_clear"):
+        return array[start:stop]
+    if stop - start < len(array):
+        return array[start:stop].copy()
+    load.cache_clear()
+    return array
+
+
 def _array(
     path: Path, load: Callable[[], np.ndarray], shape: Any, dtype: np.dtype[Any]
 ) -> AnyArray:
     """Return the rows of an array; strings are read when they are needed, and objects never."""
     number = None if dtype.kind in "OVUS" else rows.torch_dtype(dtype)
     if number is not None:
-        return FileRows(lambda start, stop: load()[start:stop], shape, number)
+        decoded = hasattr(load, "cache_clear")
+        return FileRows(partial(_part, load), shape, number, decoded)
     words = (lambda: _distinct(load(), path)) if dtype.kind in "US" else None
     kind = "object, which is never unpickled" if dtype.kind == "O" else str(dtype)
     return NonNumericArray(shape, kind, words)

@@ -109,20 +109,36 @@ class TensorRows(Rows):
 
 
 class FileRows(Rows):
-    """Rows of an array in a file, which ``part`` opens at each reading: shards may be thousands."""
+    """Rows of an array in a file, which ``part`` opens at each reading: shards may be thousands.
+    Those that are ``decoded`` as a whole are read at once."""
 
     def __init__(
-        self, part: Callable[[int, int], np.ndarray], shape: tuple[int, ...], dtype: torch.dtype
+        self,
+        part: Callable[[int, int], np.ndarray],
+        shape: tuple[int, ...],
+        dtype: torch.dtype,
+        decoded: bool = False,
     ) -> None:
-        self.part, self.shape, self.dtype = part, shape, dtype
+        self.part, self.shape, self.dtype, self.decoded = part, shape, dtype, decoded
 
     def read(self, start: int, stop: int) -> Tensor:
+        if self.decoded:
+            return self._piece(start, stop)
+        # In pieces: the memory of a mapped file counts until it is closed.
+        out = torch.empty((stop - start, *self.shape[1:]), dtype=self.dtype)
+        width = self.nbytes // max(1, len(self))
+        for at in memory.row_slices(len(out), width, memory.MATRIX_BYTES):
+            out[at] = self._piece(start + at.start, min(start + at.stop, stop))
+        return out
+
+    def _piece(self, start: int, stop: int) -> Tensor:
         part, shape = self.part(start, stop), (stop - start, *self.shape[1:])
         if part.shape != shape:
             raise ValueError(f"expected rows {shape}, got {part.shape}; the file has changed")
-        # A copy in the byte order of this machine: maps may be of another, and unaligned.
-        copy = np.array(part, dtype=part.dtype.newbyteorder("="), order="C")
-        return torch.from_numpy(copy).to(self.dtype)
+        # In the byte order of this machine, and aligned; a map is a copy that may change.
+        kind, mapped = part.dtype.newbyteorder("="), isinstance(part, np.memmap)
+        rows = np.array(part, kind, copy=mapped or None, order="C")
+        return torch.from_numpy(np.require(rows, requirements="AW")).to(self.dtype)
 
 
 class ConcatRows(Rows):

@@ -146,7 +146,7 @@ class Table:
         def numbers(start: int, stop: int) -> np.ndarray:
             return self.column(field.name).cast(value).to_numpy()[start:stop]
 
-        return FileRows(numbers, shape, _torch_dtype(value))
+        return FileRows(numbers, shape, _torch_dtype(value), decoded=True)
 
     def _words(self, name: str) -> tuple[list[Any], Tensor]:
         """Read the distinct strings of a column, None for nothing, and the index of each row."""
