@@ -221,6 +221,11 @@ class FeatureResult(Result):
         key = self.recommendation.key
         return None if key is None else self.method(key)
 
+    @property
+    def used(self) -> Method:
+        """The recommended method, or the best one if none is recommended."""
+        return self.method(self.recommendation.key or self.recommendation.best)
+
 
 @dataclass(frozen=True, eq=False)
 class SetComparison(Result):

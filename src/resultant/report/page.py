@@ -23,7 +23,7 @@ from resultant.analysis.result import AnalysisResult, FeatureResult
 from resultant.analysis.run import Study
 from resultant.analysis.sets import sentence
 from resultant.analysis.write import ALL_ROWS, CLASSIFIER, PREDICTIONS, RESULTS, ROWS, write_files
-from resultant.report import sections, style, summary
+from resultant.report import classes, methods, rows, style, summary
 from resultant.report.charts import Chart, draw, numbers
 from resultant.report.table import SHOWN, Table
 from resultant.report.theory import setting, theory_charts
@@ -136,17 +136,17 @@ def _tab(result: AnalysisResult, i: int, points: int) -> Tab:
     title = f.data.name if len(sources) == 1 else title
     key = f"{i + 1}-{file_name(title)}" if len(result.features) > 1 else ""
     charts = {
-        "methods": sections.method_charts(f),
-        "rules": sections.rule_charts(f),
-        "curve": sections.curve_charts(f),
-        "classes": sections.class_charts(f),
-        "map": sections.map_charts(f, points),
+        "methods": methods.method_charts(f),
+        "rules": methods.rule_charts(f),
+        "curve": methods.curve_charts(f),
+        "classes": classes.class_charts(f),
+        "map": rows.map_charts(f, points),
         "theory": theory_charts(f),
     }
     tables = {
-        "methods": [sections.methods_table(f)],
-        "classes": [*sections.pairs_tables(f), sections.classes_table(f)],
-        "rows": sections.row_tables(f, result.files.get("rows", "")),
+        "methods": [methods.methods_table(f)],
+        "classes": [*classes.pairs_tables(f), classes.classes_table(f)],
+        "rows": rows.row_tables(f, result.files.get("rows", "")),
     }
     return Tab(key, title, f, charts, tables)
 

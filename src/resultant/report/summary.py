@@ -4,7 +4,7 @@ import io
 from pathlib import Path
 
 from resultant.analysis.result import AnalysisResult, FeatureResult
-from resultant.report import sections, style
+from resultant.report import methods, style
 from resultant.report.charts import draw
 from resultant.report.table import number, percent
 
@@ -20,7 +20,7 @@ def write_summary(result: AnalysisResult, folder: Path) -> None:
     (folder / SUMMARY).write_text(markdown(result), encoding="utf-8")
     drawn = io.BytesIO()
     with style.style():
-        draw(sections.method_charts(result.first)[0]).savefig(drawn, format="png")
+        draw(methods.method_charts(result.first)[0]).savefig(drawn, format="png")
     (folder / PICTURE).write_bytes(drawn.getvalue())
 
 
@@ -29,7 +29,7 @@ def static_chart(result: FeatureResult) -> str:
     drawn = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with style.style():
-        figure = draw(sections.method_charts(result)[0])
+        figure = draw(methods.method_charts(result)[0])
         figure.savefig(drawn, format="svg", metadata=nothing)
     text = drawn.getvalue()
     return text[text.index("<svg") :]

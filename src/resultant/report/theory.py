@@ -9,7 +9,6 @@ from resultant._core.text import class_name, counted, signed
 from resultant.analysis.result import FeatureResult
 from resultant.report import style
 from resultant.report.charts import Axis, Chart, Mark, by_group, diagonal, level
-from resultant.report.sections import evaluated
 from resultant.report.table import percent
 
 
@@ -33,7 +32,7 @@ def theory_charts(result: FeatureResult) -> list[Chart]:
     parts = {"gains": _gains, "boundaries": _boundaries, "cosine": _certificate}
     parts |= {"intercepts": _intercepts, "calibration": _calibration, "fit": _fit}
     answers = {name: getattr(result.theory, name, None) for name in parts}
-    answers["calibration"] = evaluated(result).reliability
+    answers["calibration"] = result.used.reliability
     charts = (parts[name](result, r) for name, r in answers.items() if r is not None)
     return [chart for chart in charts if chart is not None and not chart.empty]
 
@@ -142,7 +141,7 @@ def _calibration(result: FeatureResult, r: Any) -> Chart:
     return Chart(
         "calibration",
         "Calibration",
-        f"{evaluated(result).name} has an expected calibration error of {percent(r.error)} on the "
+        f"{result.used.name} has an expected calibration error of {percent(r.error)} on the "
         "test rows; calibrated probabilities lie on the diagonal. Bins with fewer than "
         f"{fewest} rows are not drawn.",
         Axis("confidence", ends=(0, 1)),

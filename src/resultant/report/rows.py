@@ -1,0 +1,140 @@
+"""Rows to look at, and the map of the test rows."""
+
+import colorsys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from resultant._core.text import counted
+from resultant.analysis.result import FeatureResult
+from resultant.report import style
+from resultant.report.charts import Axis, Chart, Mark
+from resultant.report.classes import NAMED
+from resultant.report.table import Column, Table, percent
+from resultant.report.thumbnails import COLUMNS, thumbnail
+
+# Columns about the row that another row equals.
+OTHER_ROW: dict[str, Any] = {"copy in": str, "its file": str, "its row": str}
+# Tables of rows to look at: headings, captions, and the last columns.
+ROWS = {
+    "label": (
+        "Likely label errors",
+        "Another class is far more likely than the label, by fits that did not see the row. Odds: "
+        "how many times as likely.",
+        ("more likely", {"odds": "{:,.0f}".format}),
+    ),
+    "duplicate": (
+        "Exact duplicates",
+        "Rows with the same features as an earlier row.",
+        ("label of the copy", OTHER_ROW),
+    ),
+    "near": (
+        "Near-duplicates",
+        "Rows with nearly the same direction as an earlier row, by the angles between neighbours.",
+        ("label of the other", {"cosine": "{:.5f}".format, **OTHER_ROW}),
+    ),
+    "outlier": (
+        "Outliers",
+        "Rows far from the direction of their class. Deviations: robust standard deviations of the "
+        "cosine below the median of the class.",
+        ("nearest class", {"deviations": "{:.1f}".format}),
+    ),
+}
+
+
+def row_tables(result: FeatureResult, file: str) -> list[Table]:
+    """Return the rows to look at; ``file`` is the CSV file that has all of them."""
+    names, tables = result.data.class_names, []
+    for kind, (title, sentence, (other, last)) in ROWS.items():
+        table = result.rows.get(kind)
+        if table is None or not len(table.label):
+            continue
+        places, copies = table.places, table.copies
+        # A name is relative to the file of the features, or to the folder of the command.
+        folders = [Path(), *dict.fromkeys(Path(file).parent for file in places.file)]
+        picture = partial(_picture, folders=folders)
+        scores: list[Any] = [np.minimum(np.exp(table.score), 1e6).tolist()]
+        if kind in ("outlier", "near"):
+            scores = [table.score.tolist()]
+        if copies is not None:
+            scores = scores if kind == "near" else []
+            scores += [copies.split.tolist(), copies.file.tolist(), copies.row.tolist()]
+        columns = (
+            Column("row", places.row.tolist(), str),
+            Column("file", places.file.tolist()),
+            *(
+                Column(name, values, picture if name.lower() in COLUMNS else shortened)
+                for name, values in places.columns.items()
+            ),
+            Column("split", places.split.tolist()),
+            Column("label", [names[c] for c in table.label]),
+            Column(other, [names[c] if c >= 0 else "" for c in table.other]),
+            *(Column(n, v, form) for (n, form), v in zip(last.items(), scores, strict=True)),
+        )
+        total = f"{counted(table.total, 'row', 'rows')}, counted from 0 in the file. "
+        tables.append(Table(f"rows-{kind}", title, total + sentence, columns, file=file))
+    return tables
+
+
+def _picture(name: Any, folders: list[Path]) -> Any:
+    """Return the image of a name, or the beginning of the name."""
+    found = thumbnail(str(name), folders)
+    return shortened(found) if found == str(name) else found
+
+
+def map_charts(result: FeatureResult, most: int) -> list[Chart]:
+    """Return the map of at most ``most`` test rows, if there is one."""
+    if (m := result.map) is None or not len(m.x):
+        return []
+    names = result.data.class_names
+    chosen = np.linspace(0, len(m.x) - 1, min(most, len(m.x))).round().astype(int)
+    label, predicted = m.label[chosen], m.predicted[chosen]
+    wrong = label != predicted
+    text = [
+        f"{shortened(m.places.name(i))}\n{names[y]}"
+        + (f"\npredicted: {names[p]}" if y != p else "")
+        for i, y, p in zip(chosen.tolist(), label, predicted, strict=True)
+    ]
+    axes = ("first", "second")
+    if np.isfinite(m.explained).all():
+        axes = tuple(
+            f"{a} component, {percent(e, 0)} of the variance"
+            for a, e in zip(axes, m.explained, strict=True)
+        )
+    by_class = [class_colour(y) for y in label.tolist()]
+    by_error = [style.RED if w else style.GREY for w in wrong]
+    of = f"{len(chosen):,} of {len(m.x):,}" if len(chosen) < len(m.x) else f"{len(chosen):,}"
+    sentence = (
+        f"{m.kind} of {of} test rows; {int(wrong.sum()):,} are misclassified by "
+        f"{result.used.name}. "
+    )
+    if np.isfinite(m.explained).all():
+        sentence += f"The picture has {percent(sum(m.explained), 0)} of the variance: rows that "
+        sentence += "are far apart here differ, rows side by side may differ in other directions."
+    else:
+        sentence += "Near rows are similar; distances between far ones mean little."
+    present = np.unique(label) if len(names) <= NAMED else []
+    points = Mark(
+        *("points", m.x[chosen], m.y[chosen], "", by_class),
+        size=5,
+        classes=label,
+        text=text,
+        legend=[(names[c], class_colour(int(c)), "circle") for c in present],
+        colours={"class": by_class, "error": by_error},
+    )
+    x, y = map(Axis, axes)
+    return [Chart("map", "Map of the test rows", sentence, x, y, (points,))]
+
+
+def shortened(text: Any) -> str:
+    """Return the beginning of a long text."""
+    text = str(text)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def class_colour(c: int) -> str:
+    """Return the colour of a class; steps of the golden ratio spread any number of hues."""
+    rgb = colorsys.hls_to_rgb((0.58 + 0.618034 * c) % 1, 0.5, 0.65)
+    return "#" + "".join(f"{round(255 * v):02x}" for v in rgb)

@@ -1,0 +1,163 @@
+"""The page in a browser: charts, sliders, cards, tables, folds, keys, print."""
+
+import base64
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from browser import Browser
+from resultant import ClassState, Rule, realize
+from resultant.analysis.result import AnalysisResult
+from resultant.report.page import write_page
+
+# Realization, beta, position of the temperature, prior, and metric.
+MOVES = [
+    ("angular", 0.5, 0.5, 0.0, 0),
+    ("native", 0.5, 0.3, 1.0, 1),
+    ("temperature", 0.25, 0.6, 0.0, 0),
+    ("preserve", 1.5, 0.5, -0.5, 1),
+    ("cosine", 0.0, 0.8, 0.0, 0),
+]
+MOVE = """(([realization, beta, temperature, prior, metric]) => {
+  const form = document.querySelector("form.explorer");
+  for (const [name, value] of Object.entries({ realization, beta, temperature, prior, metric }))
+    form.elements[name].value = value;
+  form.dispatchEvent(new Event("input", { bubbles: true }));
+  return JSON.parse(form.dataset.result);
+})"""
+
+
+@pytest.fixture(scope="module")
+def path(result: AnalysisResult, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(result, tmp_path_factory.mktemp("page"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, False), (1280, True)])
+def test_everything_is_drawn(browser: Browser, path: Path, width: int, dark: bool) -> None:
+    browser.open(path, width=width, dark=dark)
+    browser.js("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    browser.settle()
+    assert browser.errors == []
+    assert browser.requests == [path.as_uri()]
+    # Nothing is wider than the window, and text is not scaled.
+    assert browser.js("document.documentElement.scrollWidth") <= width
+    charts = browser.js("""[...document.querySelectorAll("svg.chart")].map((svg) =>
+        [svg.targets.length, svg.drawnWidth - svg.clientWidth, /NaN/.test(svg.innerHTML)])""")
+    assert len(charts) == 17
+    assert all(targets > 0 and abs(gap) <= 1 and not broken for targets, gap, broken in charts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [12, 4])
+def test_sliders_equal_the_library(
+    browser: Browser, result: AnalysisResult, width: int, tmp_path: Path
+) -> None:
+    """For all classes or four per row; sliders start with any settings, and move to others."""
+    e = result.first.explorer
+    assert e is not None
+    index = ((torch.tensor(e.label)[:, None] + torch.arange(width)) % 12).sort(1).values
+    cosine = np.take_along_axis(e.cosine, index[None].repeat(len(e.cosine), 1, 1).numpy(), 2)
+    start = {"scale": 1.0, "temperature": 0.002, "prior": -1.5, "beta": 2.5, "metric": 1}
+    start = {**e.start, **start}
+    e = replace(e, candidates=index.numpy(), cosine=cosine, start=start)
+    browser.open(write_page(AnalysisResult("t", (replace(result.first, explorer=e),)), tmp_path))
+    seen = browser.js("JSON.parse(document.querySelector('form.explorer').dataset.result)")
+    assert seen["settings"] == {name: v for name, v in start.items() if name != "scale"}
+    label, weight = torch.tensor(e.label), torch.tensor(e.weight)
+    mu = torch.eye(12, e.dim, dtype=torch.float64)
+    for move in MOVES:
+        seen = browser.js(f"{MOVE}({json.dumps(move)})")
+        realization, beta, _, prior, metric = move
+        state = ClassState(mu, torch.tensor(e.kappa[metric]), torch.ones(12))
+        classes = realize(state, Rule(seen["settings"]["temperature"], realization, beta))
+        rho = torch.zeros(len(label), 12, dtype=torch.float64)
+        scores = classes.at(rho.scatter(1, index, torch.tensor(e.cosine[metric]).double()))
+        scores = scores + prior * torch.tensor(e.log_prior)
+        kept = torch.zeros_like(rho, dtype=torch.bool).scatter(1, index, True)
+        scores = scores.masked_fill(~kept, -torch.inf)
+        accuracy = float(((scores.argmax(1) == label) * weight).sum())
+        losses = torch.nn.functional.cross_entropy(scores, label, reduction="none")
+        assert seen["all"] == pytest.approx(accuracy, abs=1e-12), move
+        assert seen["loss"] == pytest.approx(float((losses * weight).sum()), abs=1e-4), move
+    assert browser.errors == []
+    # A class of kappa zero has no temperature.
+    for realization in ("temperature", "preserve"):
+        rule = f"vmf.realize([0, 50], 0.1, 16, '{realization}', 0.5)[0]"
+        for values in ("score(0.5)", "slope(0.5)"):
+            assert browser.js(f"Number.isNaN({rule}.{values})")
+
+
+@pytest.mark.slow
+def test_cards_map_and_tables(browser: Browser, path: Path, result: AnalysisResult) -> None:
+    """Cards by pointer and keys; colours, zoom and search; a table sorted by a column."""
+    browser.open(path)
+    box = browser.js("""(() => { const svg = document.querySelector("svg[data-chart=methods]");
+        svg.scrollIntoView({ block: "center" }); const { left, top } = svg.getBoundingClientRect();
+        const [x, y] = svg.targets.at(-1); return [left + x + 3, top + y + 3]; })()""")
+    browser.mouse(*box)
+    card = "document.querySelector('.chart-card')"
+    last = result.first.methods[-2].name
+    assert f"{last}\ntest: " in browser.js(f"{card}.textContent")
+    browser.mouse(2, 2)
+    assert browser.js(f"{card}.hidden")
+    browser.js("document.querySelector('svg[data-chart=gains]').closest('details').open = true")
+    browser.js("document.querySelector('svg[data-chart=classes]').focus()")
+    browser.key("ArrowRight", 39)
+    (method,) = (m for m in result.first.methods if m.key == "angular")
+    first = method.class_accuracy.argmin()
+    assert browser.js(f"{card}.textContent").startswith(result.first.data.class_names[first])
+    browser.key("Escape", 27)
+    assert browser.js(f"{card}.hidden")
+    svg = "document.querySelector('svg[data-chart=map]')"
+    circles = f"[...{svg}.querySelectorAll('circle')]"
+    colours = f"new Set({circles}.map((c) => c.style.fill)).size"
+    assert browser.js(colours) == 12
+    browser.js("document.querySelector('[value=error]').click()")
+    assert browser.js(colours) == 2
+    number = browser.js(f"{circles}.length")
+    browser.js("document.querySelector('[data-map] button[value=\"2\"]').click()")
+    assert 0 < browser.js(f"{circles}.length") < number
+    browser.js("document.querySelector('[data-map] button[value=\"0\"]').click()")
+    assert browser.js(f"{circles}.length") == number
+    browser.js("""(() => { const form = document.querySelector("[data-search]");
+        form.elements.name.value = "class 12"; form.dispatchEvent(new Event("input")); })()""")
+    assert browser.js(f"{svg}.querySelectorAll('.ring').length") == 20
+    assert browser.js("document.querySelectorAll('tr.followed').length") >= 1
+    column = """[...document.querySelectorAll("[aria-label='All classes'] tbody tr")]
+        .map((row) => Number(row.cells[2].dataset.key))"""
+    click = "document.querySelectorAll(\"table[aria-label='All classes'] th button\")[2].click()"
+    browser.js(click)
+    falling = browser.js(column)
+    assert falling == sorted(falling, reverse=True) and len(falling) == 12
+    browser.js(click)
+    assert browser.js(column) == falling[::-1]
+
+
+@pytest.mark.slow
+def test_links_and_print_open_folds(
+    browser: Browser, several: AnalysisResult, tmp_path: Path
+) -> None:
+    browser.open(path := write_page(several, tmp_path))
+    opened = "[...document.querySelectorAll('details.set')].map((e) => e.open)"
+    assert browser.js(opened) == [False, True]
+    browser.js("location.hash = '#1-store-npz-theory'")
+    browser.settle()
+    assert browser.js(opened) == [True, True]
+    assert browser.js("document.getElementById('1-store-npz-theory').open")
+    assert browser.errors == []
+    browser.open(path)
+    browser.js("dispatchEvent(new Event('beforeprint'))")
+    assert browser.js("document.querySelectorAll('details:not([open])').length") == 0
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    browser.settle()
+    heights = browser.js("[...document.querySelectorAll('svg.chart')].map((e) => e.clientHeight)")
+    assert len(heights) == 34 and min(heights) > 50
+    browser.send("Emulation.setEmulatedMedia", media="")
+    browser.js("dispatchEvent(new Event('afterprint'))")
+    assert browser.js("document.querySelectorAll('details:not([open])').length") > 0
+    assert base64.b64decode(browser.send("Page.printToPDF")["data"]).startswith(b"%PDF")
