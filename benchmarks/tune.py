@@ -50,6 +50,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "cross-entropy": PLAIN | {"prior": 0.0},
     "native": {"realization": "native"},
     "stages": {"stages": 3},
+    "no colour": {"colour": 0.0},
     "supcon": {},
     "bcl": {},
 }
@@ -125,7 +126,13 @@ def pictures(name: str, tail: int, data: Path) -> ImageSplits:
 
 
 def measure(
-    key: Key, data: Path, work: Path, device: str, settings: dict[str, Any], known: dict[Key, Any]
+    key: Key,
+    data: Path,
+    work: Path,
+    device: str,
+    settings: dict[str, Any],
+    known: dict[Key, Any],
+    keep: bool = False,
 ) -> dict[str, Any]:
     """Tune by one arm; return its record."""
     out, store = work / "_".join(map(str, key)), work / f"{'_'.join(map(str, key[:-1]))}.frozen"
@@ -171,7 +178,8 @@ def measure(
     for method in report["methods"]:
         record[method["key"]] = {n: value["value"] for n, value in method["test"].items()}
     record |= hits(result)
-    shutil.rmtree(out)
+    if not keep:
+        shutil.rmtree(out)
     return record
 
 
@@ -266,6 +274,7 @@ def main(
     tails: tuple[int, ...] = (100, 10, 50),
     minutes: float = math.inf,
     beside: int = 0,
+    keep: bool = False,
     epochs: int | None = None,
     size: int = SIZE,
     convert_networks: bool = False,
@@ -278,6 +287,7 @@ def main(
         sets, networks, arms, seeds, tails: The records.
         minutes: No arm begins that would end later, by the slowest so far.
         beside: Other processes on the device, which the records name: seconds are longer then.
+        keep: Keep the folders of the arms in work.
         epochs, size: Other settings, for trials.
         convert_networks: Write the networks of the packages first.
     """
@@ -295,7 +305,7 @@ def main(
             continue
         if now - began + longest > 60 * minutes:
             break
-        record = measure(key, data, work, device, settings, records)
+        record = measure(key, data, work, device, settings, records, keep)
         record["beside"] = beside
         with out.open("a") as file:
             file.write(json.dumps(record) + "\n")

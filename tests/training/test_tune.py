@@ -25,7 +25,7 @@ from resultant import LogitAdjustedCrossEntropy, ProCoLoss, VMFClassifier
 from resultant.classifiers.calibration import fit_scale
 from resultant.features.store import FeatureStore
 from resultant.images.opening import open_images, open_pictures
-from resultant.images.photo_views import normalize
+from resultant.images.photo_views import COLUMNS, normalize
 from resultant.images.vision import vision_module
 from resultant.training import encoder, tune as tuning
 from resultant.training.checkpoints import TRAINED, load_network
@@ -583,3 +583,15 @@ def test_schedule_ends_at_zero() -> None:
         rates.append(optimizer.param_groups[0]["lr"])
     assert rates[0] == 0.01 and max(rates) == rates[10] == 1.0 and rates[50] < 1e-12
     assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
+
+
+def test_colour_scales_the_changes_of_views() -> None:
+    """0 leaves the pixels of a crop as they are, by every parameter drawn; 2 is the most."""
+    plain = tuning.tuned_view(replace(CONFIG, colour=0.0))
+    view = tuning.tuned_view(replace(CONFIG, colour=0.5))
+    assert view.jitter == (0.2, 0.2, 0.2, 0.05) and view.p_grey == 0.1
+    drawn = plain.draw(torch.full((200, 2), 64.0), torch.Generator().manual_seed(0))
+    codes = [k for k, name in enumerate(COLUMNS) if name.startswith("code")]
+    assert not drawn[:, codes].any() and drawn[:, COLUMNS.index("flip")].any()
+    with pytest.raises(ValueError, match=r"expected colour in \[0, 2\], got 3"):
+        replace(CONFIG, colour=3.0)

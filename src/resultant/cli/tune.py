@@ -13,7 +13,7 @@ from resultant.training.config import Realization, TuneConfig
 DEFAULTS = TuneConfig()
 # Options that are settings of the training.
 SETTINGS = ("epochs", "patience", "batch_size", "accumulate", "learning_rate", "warmup")
-SETTINGS += ("weight_decay", "averaging", "stages", "crop", "dim", "temperature")
+SETTINGS += ("weight_decay", "averaging", "stages", "crop", "colour", "dim", "temperature")
 SETTINGS += ("contrastive_weight", "alpha", "prior")
 
 
@@ -67,6 +67,8 @@ class Tune:
     """Last stages of the network to train."""
     crop: float = DEFAULTS.crop
     """Least share of an image that a view shows."""
+    colour: float = DEFAULTS.colour
+    """Strength of the random changes of colour in the views; 0 for none."""
     dim: int = DEFAULTS.dim
     """Dimension of the projection, which only the training uses."""
     temperature: float = DEFAULTS.temperature

@@ -226,10 +226,13 @@ class TuneConfig(TrainConfig):
     """Last stages of the encoder to train; None for the whole network."""
     crop: float = number(0.25, above=0)
     """Least share of an image that a view shows."""
+    colour: float = number(1.0, least=0)
+    """Strength of the random changes of colour in the views; 0 for none."""
 
     def rules(self) -> Iterator[tuple[bool, str, object]]:
         yield from super().rules()
         yield self.crop <= 1, "crop in (0, 1]", self.crop
+        yield self.colour <= 2, "colour in [0, 2]", self.colour
         rule = f"accumulate of {self.batch_size} or less, the batch size"
         yield self.accumulate <= self.batch_size, rule, self.accumulate
 

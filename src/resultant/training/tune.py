@@ -386,7 +386,7 @@ class _Work:
         batches = Batches(
             data.train,
             lambda: stores()[0],
-            [PhotoView(size=config.size, scale=(config.crop, 1.0))] * config.views,
+            [tuned_view(config)] * config.views,
             self.run.seed,
             config.batch_size,
             config.channels,
@@ -575,6 +575,14 @@ class _Work:
             "run": asdict(self.run),
             "versions": versions(self.device),
         }
+
+
+def tuned_view(config: TuneConfig) -> PhotoView:
+    """Return the random view of a fine-tuning."""
+    view = PhotoView(size=config.size, scale=(config.crop, 1.0))
+    brightness, contrast, saturation, hue = (config.colour * a for a in view.jitter)
+    jitter = brightness, contrast, saturation, hue
+    return replace(view, jitter=jitter, p_grey=config.colour * view.p_grey)
 
 
 def fitting_batch(most: int, images: int) -> int:

@@ -16,6 +16,7 @@ from resultant.training.config import Run, TuneConfig
 from resultant.training.evaluation import Rows
 from resultant.training.job import Job, OnStep
 from resultant.training.loop import Trainer
+from resultant.training.precision import timed_convolutions
 
 # State of AdamW per weight, all zero before the first step.
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
@@ -111,7 +112,7 @@ class Tuner(Trainer):
 
     def train_epoch(self, epoch: int, drawn: list[Tensor], on_step: OnStep = None) -> None:
         devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):
+        with torch.random.fork_rng(devices), timed_convolutions():
             # Dropout follows from the seed and the epoch, as the views do.
             torch.manual_seed(mixed(self.run.seed, epoch))
             super().train_epoch(epoch, drawn, on_step)
