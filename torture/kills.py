@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pyarrow import parquet
 from safetensors.numpy import load_file
 
 from torture import ROOT
@@ -32,6 +33,10 @@ COMMANDS = {
     "train": f"train images {SMALL} --epochs 3 --data {{inputs}}/images --out {{out}}/train",
     "extract": "extract {inputs}/network.safetensors --data {inputs}/images --device cpu"
     " --out {out}/features.safetensors",
+    "sums": "sums {inputs}/a.parquet --out {out}/sums.safetensors",
+    "merge": "merge {inputs}/sums.safetensors {inputs}/sums.safetensors --out {out}/m.safetensors",
+    "forget": "forget {inputs}/sums.safetensors --rows {inputs}/some.parquet"
+    " --out {out}/rest.safetensors",
 }
 PROGRAM = "from resultant.cli.main import execute; execute()"
 # Times and versions: two runs of a command differ in them.
@@ -42,6 +47,8 @@ FAULTS = ("SIGKILL", "SIGTERM", "full disk")
 def trials(folder: Path, rng: random.Random) -> Iterator[tuple[str, str]]:
     """Run each command undisturbed, then disturb commands at random and repeat them."""
     inputs, out = write_inputs(folder / "inputs"), folder / "out"
+    start("sums", inputs, inputs).communicate()
+    parquet.write_table(parquet.read_table(inputs / "a.parquet")[::3], inputs / "some.parquet")
     expected, seconds = {}, {}
     for name in COMMANDS:
         out.mkdir()

@@ -1,6 +1,7 @@
 """Files of sums from the shell: as one fit to all rows, and whole or not at all."""
 
 import re
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
+from programs import run_program
 from resultant import VMFClassifier
 from resultant._core import tensor_files
 from resultant.cli import main as cli
@@ -119,6 +121,51 @@ def test_a_full_disk_leaves_the_file(
     assert "No space left" in capsys.readouterr().err
     assert Path("a.safetensors").read_bytes() == before
     assert [p.name for p in Path().glob("*.tmp*")] == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from resultant._core import tensor_files
+from resultant.cli import main
+
+def half(tensors, path, metadata):
+    Path(path).write_bytes(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+tensor_files.save_file = half
+main.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sums 1.csv --out a.safetensors",
+        "merge a.safetensors b.safetensors --out a.safetensors",
+        "forget a.safetensors --rows 0.parquet",
+    ],
+)
+def test_a_killed_command_leaves_the_file(words: str, files: dict[str, Any]) -> None:
+    """The old file stays whole; the same command, given again, ends and cleans up."""
+    owner = files["owner"]
+    fit(files, owner < 2).save("a.safetensors", rows=True)
+    fit(files, owner == 2).save("b.safetensors", rows=True)
+    before = Path("a.safetensors").read_bytes()
+    visible = {path.name for path in Path().iterdir()}
+    with pytest.raises(AssertionError, match=f"status {-signal.SIGKILL}"):
+        run_program(KILLED, *words.split())
+    assert Path("a.safetensors").read_bytes() == before
+    left = {path.name for path in Path().iterdir()} - visible
+    assert left and all(re.fullmatch(r"\..*\.tmp", name) for name in left)
+    assert call(words) == 0
+    assert {path.name for path in Path().iterdir()} == visible
+    rest = {"sums": owner == 1, "merge": owner < 3, "forget": owner == 1}[words.split()[0]]
+    loaded, whole = VMFClassifier.load("a.safetensors"), fit(files, rest)
+    columns = np.isin(loaded.classes_, whole.classes_)
+    p = np.asarray(loaded.predict_proba(files["X"]))[:, columns]
+    np.testing.assert_allclose(p, whole.predict_proba(files["X"]), atol=1e-5)
 
 
 @pytest.mark.slow
