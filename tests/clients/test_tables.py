@@ -1,4 +1,4 @@
-"""The table of all rows in cleanlab, where installed."""
+"""The table of all rows in cleanlab and Renumics Spotlight, where installed."""
 
 # pyright: reportMissingImports=false
 
@@ -64,3 +64,25 @@ def test_datalab_reads_the_tables(report: Path) -> None:
     assert (found.given_label.to_numpy() == ours.label.to_numpy()).all()
     agree = found.is_label_issue.to_numpy() == ours.is_label_issue.to_numpy()
     assert agree.mean() > 0.95
+
+
+def test_spotlight_shows_the_table(report: Path) -> None:
+    """All columns by their names, with their kinds and values. Spotlight needs pandas below 3, so
+    that it is not among the packages of ``make clients``."""
+    pytest.importorskip("renumics.spotlight")
+    import requests
+    from renumics import spotlight
+
+    rows = pq.read_table(report / "rows.parquet").to_pandas()
+    options: Any = {"no_browser": True, "wait": False, "port": "auto", "analyze": False}
+    viewer = spotlight.show(str(report / "rows.parquet"), **options)
+    try:
+        shown = requests.get(f"{viewer.url}api/table/", timeout=60).json()["columns"]
+    finally:
+        viewer.close()
+    kinds = {column["name"]: column["dtype"]["name"] for column in shown}
+    expected = {"row": "int", "label": "str", "label_quality": "float", "is_label_issue": "bool"}
+    assert set(rows.columns) <= set(kinds) and expected.items() <= kinds.items()
+    values = {column["name"]: column["values"] for column in shown}
+    for name in (*expected, "suggested_label", "duplicate_group", "label_conflict"):
+        assert values[name] == rows[name].tolist(), name
