@@ -190,9 +190,11 @@ def measured(task: Task) -> Iterator[Row]:
 
 
 def numbers(wrong: np.ndarray, tail: np.ndarray, quality: np.ndarray, flags: np.ndarray) -> Row:
-    """Return average precisions, and precision and recall of flags."""
+    """Return average precisions, and precision and recall of flags; none without a wrong label."""
     found: Row = {}
     for end, at in (("", np.ones_like(tail)), (", tail", tail)):
+        if not (wrong & at).any():
+            continue
         right = int((wrong & flags & at).sum())
         found[f"average precision{end}"] = float(average_precision_score(wrong[at], -quality[at]))
         found[f"precision{end}"] = right / max(int((flags & at).sum()), 1)
@@ -221,8 +223,9 @@ def note(rows: Sequence[Row]) -> str:
     text = "Wrong labels, found by resultant and cleanlab from the same out-of-fold probabilities; "
     text += "the protocol stands in `benchmarks/label_errors.py`."
     for what, name in (("all rows", ""), ("rows of the tail", ", tail")):
-        precision = [float(row[f"average precision{name}"]) for row in rows]  # type: ignore[arg-type]
+        precision = [float(row.get(f"average precision{name}", np.nan)) for row in rows]  # type: ignore[arg-type]
         gaps = np.array(precision[::2]) - np.array(precision[1::2])
+        gaps = gaps[np.isfinite(gaps)]
         text += f" Average precision of {what}: ours is larger in {(gaps > 0).sum()} of {len(gaps)}"
         text += f" pairs, by {gaps.mean():+.3f} in the mean; behind by more than .005 in "
         text += f"{(gaps < -0.005).sum()}, at most {max(0.0, -gaps.min()):.3f}."

@@ -125,6 +125,22 @@ def test_sentences_about_the_map_and_the_theory(result: AnalysisResult) -> None:
         assert ("the expansions of the paper are for smaller ones" in text) == outside
 
 
+def test_flags_of_a_weak_classifier_are_not_called_errors(result: AnalysisResult) -> None:
+    one = result.first
+    for right, title, sentence in (
+        (0.95, "Likely label errors", "Odds: how many times as likely."),
+        (
+            0.45,
+            "Unexpected labels",
+            "is right on 45\u00a0% of the test rows, so that many of these",
+        ),
+    ):
+        used = replace(one.used, accuracy=replace(one.used.accuracy, value=right))
+        found = {**one.rows, "label": replace(one.rows["duplicate"], kind="label", copies=None)}
+        first, *_ = rows.row_tables(replace(one, methods=(used,), rows=found), "rows.csv")
+        assert first.title == title and sentence in first.sentence
+
+
 def test_without_recommendation_and_optional_parts(result: AnalysisResult) -> None:
     sentence = "These features do not carry these labels."
     bare = replace(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from resultant._core.text import counted
+from resultant.analysis.advice import MOSTLY_RIGHT
 from resultant.analysis.result import FeatureResult
 from resultant.report import style
 from resultant.report.charts import Axis, Chart, Mark
@@ -73,6 +74,11 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
             Column(other, [names[c] if c >= 0 else "" for c in table.other]),
             *(Column(n, v, form) for (n, form), v in zip(last.items(), scores, strict=True)),
         )
+        right = result.used.accuracy.value
+        if kind == "label" and right < MOSTLY_RIGHT:
+            title, name = "Unexpected labels", result.used.name
+            sentence += f" {name[0].upper()}{name[1:]} is right on {percent(right, 0)} of the test "
+            sentence += "rows, so that many of these labels may be right: the errors are its own."
         total = f"{counted(table.total, 'row', 'rows')}, counted from 0 in the file. "
         tables.append(Table(f"rows-{kind}", title, total + sentence, columns, file=file))
     return tables
