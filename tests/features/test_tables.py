@@ -13,7 +13,7 @@ import torch
 
 from embedding_files import HELD, SPLIT, N, refused, write, write_parquet
 from resultant._core import memory
-from resultant.features import FeatureStore, declared, tables
+from resultant.features import FeatureStore, declared, delimited
 from resultant.features.naming import TABLES
 from resultant.features.prepare import prepare
 
@@ -192,7 +192,7 @@ def test_a_csv_may_be_larger_than_half_of_the_memory(tmp_path: Path, monkeypatch
     labels, floats = ["1"] * 30 + ["one"], ["7"] * 20 + ["0.123456789012345"] * 11
     lines = [f"{x},0.250000000000000,{y}\n" for x, y in zip(floats, labels, strict=True)]
     (tmp_path / "a.csv").write_text("f0,f1,label\n" + "".join(lines) + "\n")
-    monkeypatch.setattr(tables, "BLOCK", 64)
+    monkeypatch.setattr(delimited, "BLOCK", 64)
     monkeypatch.setattr(declared, "total_memory", lambda: 1000)
     assert (tmp_path / "a.csv").stat().st_size > 700
     store = FeatureStore.open(tmp_path / "a.csv")

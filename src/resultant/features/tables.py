@@ -6,8 +6,6 @@ in their names (``f0`` to ``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all flo
 
 from __future__ import annotations
 
-import gzip
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,12 +20,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as t
 import torch
-from pyarrow import csv
 from torch import Tensor
 
-from resultant._core.files import parse_json
 from resultant.features import naming
+from resultant.features.columns import (
+    dataset_class_names,
+    is_number,
+    is_text,
+    is_vector,
+    vector_columns,
+)
 from resultant.features.declared import require_content
+from resultant.features.delimited import read_csv
 from resultant.features.naming import LABELS, Names, usual_name
 from resultant.features.rows import (
     AnyArray,
@@ -44,18 +48,6 @@ KIND = {
     ".csv": "a CSV file of features with a header line",
     ".tsv": "a TSV file of features with a header line",
 }
-
-# Bytes of text of a CSV file that are decoded at once.
-BLOCK = 1 << 26
-
-# A vector that was written as text, by Python or NumPy.
-_VECTOR = re.compile(r"\s*\[[-+0-9.eE,\sainf]+\]\s*")
-
-# Columns that data frames add for the numbers of their rows.
-_ROW_NUMBERS = re.compile(r"__index_level_\d+__|Unnamed: \d+|index|")
-
-# Between the numbers at the end of a name: x7, x_7, pixel_7_7.
-_SEPARATORS = ("-", "_", ".", " ")
 
 
 def read_table(table: Table, names: Names) -> tuple[dict[str, AnyArray], list[str]]:
@@ -93,7 +85,7 @@ class Table:
                     sizes = [file.metadata.row_group(g).num_rows for g in groups]
             else:
                 text = self.suffix in (".csv", ".tsv")
-                whole = _read_csv(Path(path), names) if text else _map_arrow(Path(path))
+                whole = read_csv(Path(path), names) if text else _map_arrow(Path(path))
                 self.whole = whole
                 self.schema, sizes = whole.schema, [len(whole)]
         self.tops = np.cumsum([0, *sizes]).tolist()
@@ -260,165 +252,9 @@ def _map_arrow(path: Path) -> pa.Table:
     return opened(source).read_all()
 
 
-def _read_csv(path: Path, names: Names) -> pa.Table:
-    """Read a table; columns are integers, floats of 32 bits, strings, or lists of such floats."""
-    parse = csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
-    with _opened(path) as file:
-        header = csv.open_csv(file, csv.ReadOptions(block_size=BLOCK), parse).schema.names
-    if all(map(naming.is_numeral, header)):
-        raise ValueError(f"numbers in the first line: {', '.join(header[:3])}, ...")
-    # Where semicolons part the columns, a comma may part the decimals.
-    points = ".," if parse.delimiter == ";" else "."
-    inferred = [(_inferred(path, header, parse, point), point) for point in points]
-    types, point = max(inferred, key=lambda one: sum(map(is_number, one[0].values())))
-    own = names.identities or usual_name(header, naming.IDENTITIES)
-    if own is not None and types.get(own) == pa.int64():
-        # As the user spells it: 007 is not 7.
-        types[own] = pa.string()
-    convert = csv.ConvertOptions(column_types=types, decimal_point=point)
-    batches, size = [], 0
-    with _opened(path) as file:
-        reader = csv.open_csv(file, csv.ReadOptions(block_size=BLOCK), parse, convert)
-        for batch in reader:
-            size += batch.nbytes
-            require_content(size, "columns")
-            batches.append(batch)
-    table = pa.Table.from_batches(batches, reader.schema)
-    for i, field in enumerate(table.schema):
-        text = t.is_string(field.type) and len(table)
-        if text and _VECTOR.fullmatch(str(table.column(i)[0])):
-            table = table.set_column(i, field.name, _lists(table.column(i), field.name))
-    return table
-
-
-def _inferred(path: Path, names: list[str], parse: Any, point: str) -> dict[str, Any]:
-    """Return the types of columns; Arrow infers those of the first block alone."""
-    kinds: dict[str, set[pa.DataType]] = {name: set() for name in names}
-    convert = csv.ConvertOptions(decimal_point=point)
-    with _opened(path) as file:
-        file.readline()
-        while block := file.read(BLOCK) + file.readline():
-            if block.strip():
-                source, options = pa.BufferReader(block), csv.ReadOptions(column_names=names)
-                for field in csv.read_csv(source, options, parse, convert).schema:
-                    kinds[field.name].add(field.type)
-    types = {}
-    for name, found in kinds.items():
-        numbers = found - {pa.null()}
-        types[name] = pa.float32() if pa.float64() in numbers else pa.int64()
-        if not numbers or not all(map(is_number, numbers)):
-            types[name] = pa.string()
-    return types
-
-
-def _opened(path: Path) -> Any:
-    """Open a file of text, packed or not."""
-    return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
-
-
-def _delimiter(path: Path) -> str:
-    """Return what parts the columns: a tab, or of the first line the most frequent."""
-    if naming.kind_of(path) == ".tsv":
-        return "\t"
-    with _opened(path) as file:
-        line = re.sub(r'"[^"]*"', "", file.readline(BLOCK).decode("utf-8", "replace"))
-    return max(",;\t|", key=line.count)
-
-
-def _lists(column: Any, name: str) -> Any:
-    """Return texts such as [0.1, 0.2] as lists of numbers."""
-    texts = column.to_pylist()
-    bad = next((i for i, text in enumerate(texts) if not _VECTOR.fullmatch(text)), None)
-    if bad is not None:
-        raise ValueError(f"{texts[bad][:40]!r} in row {bad} of {name!r}, and a vector before")
-    rows = [np.array(text.strip("[] \n").replace(",", " ").split(), np.float32) for text in texts]
-    return pa.array(rows, pa.list_(pa.float32()))
-
-
 def refuse_null(column: Any, name: str, top: int, width: int = 1) -> None:
     """Raise a ValueError with the first row without a value, of a column that begins at ``top``."""
     if column.null_count:
         index = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         rest = "" if column.null_count == 1 else f", the first of {column.null_count:,}"
         raise ValueError(f"a null in row {top + index // width} of {name!r}{rest}")
-
-
-def dataset_class_names(schema: pa.Schema, label: str | None) -> list[str]:
-    """The names of the classes in the metadata of Hugging Face datasets, if any."""
-    try:
-        metadata = parse_json((schema.metadata or {})[b"huggingface"])
-        names = metadata["info"]["features"][label]["names"]
-    except (KeyError, TypeError, ValueError):
-        return []
-    return [str(n) for n in names] if isinstance(names, list) else []
-
-
-def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]]:
-    """Choose the columns of each feature: lists, else floats, else integers, or as in ``names``."""
-    label = names.labels or usual_name(schema.names, LABELS)
-    other = {label, names.identities, naming.SPLIT} - {names.features}
-    fields = [f for f in schema if f.name not in other]
-    lists = {f.name: (f.name,) for f in fields if is_vector(f.type)}
-    numbers = [
-        f.name
-        for f in fields
-        if is_number(f.type)
-        and not _ROW_NUMBERS.fullmatch(f.name)
-        and f.name.lower() not in naming.IDENTITIES
-    ]
-    floats = [n for n in numbers if t.is_floating(schema.field(n).type)]
-    wide = _by_stem(numbers)
-    with_floats = {stem: columns for stem, columns in wide.items() if {*columns} & {*floats}}
-    if names.features is not None and names.features in wide:
-        wide = {names.features: wide[names.features]}
-    elif lists or names.features in schema.names:
-        wide = {}
-    elif with_floats:
-        wide = with_floats
-    elif len(floats) > 1:
-        wide = {"features": tuple(floats)}
-    elif not wide and len(numbers) > 1:
-        wide = {"features": tuple(numbers)}
-    for field in fields:
-        stem, _ = _numbered(field.name)
-        if stem in wide and not is_number(field.type):
-            got = f"column {field.name!r} of {field.type}"
-            raise ValueError(f"{got} among the numbers of {naming.among(list(wide[stem]))}")
-    return lists | wide
-
-
-def _numbered(name: str) -> tuple[str, list[int]]:
-    """Split a name into its stem and the numbers at its end; without numbers no stem."""
-    # Texts and numbers in turn: an expression of repeated numbers would try every cut.
-    parts = re.split(r"(\d+)", name)
-    if len(parts) == 1 or parts[-1]:
-        return "", []
-    first = len(parts) - 2
-    while first > 1 and parts[first - 1] in _SEPARATORS:
-        first -= 2
-    stem = "".join(parts[:first])
-    stem = stem[:-1] if stem.endswith(_SEPARATORS) else stem
-    return stem or "features", [int(n) for n in parts[first:-1:2]]
-
-
-def _by_stem(names: list[str]) -> dict[str, tuple[str, ...]]:
-    """Group names with numbers at their ends by what is before, in the order of the numbers."""
-    stems: dict[str, list[str]] = {}
-    for name in sorted(names, key=lambda name: (_numbered(name)[1], name)):
-        stems.setdefault(_numbered(name)[0], []).append(name)
-    return {stem: tuple(of) for stem, of in stems.items() if stem and len(of) > 1}
-
-
-def is_number(kind: Any) -> bool:
-    return t.is_floating(kind) or t.is_integer(kind)
-
-
-def is_vector(kind: Any) -> bool:
-    is_list = t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind)
-    return is_list and is_number(kind.value_type)
-
-
-def is_text(kind: Any) -> bool:
-    """Return True for strings, and dictionaries of strings."""
-    kind = kind.value_type if t.is_dictionary(kind) else kind
-    return t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind)

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from resultant._core.text import one_line
+from resultant.features.columns import dataset_class_names, is_text
 from resultant.features.rows import FileError, reading
-from resultant.features.tables import dataset_class_names, is_text, open_parquet, require_sizes
+from resultant.features.tables import open_parquet, require_sizes
 from resultant.images.decode import ImageError
 from resultant.images.source import Images, LabelledImages
 
