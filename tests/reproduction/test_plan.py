@@ -25,7 +25,7 @@ from training_records import left_by, record
 SIZES = {"cifar10": (20_431, 13_996, 12_406), "cifar100": (19_573, 12_608, 10_847)}
 RUNS = {"main": 72, "joint": 72, "controls": 74, "power": 36, "headline": 180, "failure": 6}
 RUNS |= {"official": 6, "beyond": 30, "members": 6, "trials": 18, "tiny": 36, "losses": 9}
-RUNS |= {"dimension": 21, "path": 24, "collapse": 24, "score": 135}
+RUNS |= {"dimension": 21, "path": 24, "collapse": 24, "score": 135, "gradients": 9}
 
 
 def test_plans() -> None:
