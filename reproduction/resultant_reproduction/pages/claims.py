@@ -13,6 +13,7 @@ from resultant_reproduction.frozen.summarize import SPACES
 from resultant_reproduction.pages.queries import arms
 from resultant_reproduction.runs.evidence import Evidence
 from resultant_reproduction.studies import headline
+from resultant_reproduction.studies.training_gradients import fits, verdict
 from resultant_reproduction.theory import CHECKS
 
 HEADINGS = ("claim", "paper", "ours", "95 % interval", "ours less printed", "verdict", "evidence")
@@ -149,8 +150,8 @@ def evaluate(evidence: Evidence, entry: Mapping[str, Any]) -> Claim:
         judgement = judging.judge_number(
             arms(evidence, entry), number, threshold, side, margin(entry)
         )
-    if entry.get("withdrawn") and judgement.verdict != judging.NEEDS_DATA:
-        judgement = replace(judgement, verdict=judging.INCONCLUSIVE)
+    if entry.get("defined"):
+        judgement = replace(judgement, verdict=verdict(fits(evidence)))
     claim = Claim(entry, judgement)
     own, form = claim.shown[0], f"{'+' if claim.signed else ''}z,.{digits}f"
     ours = "no runs" if own is None else f"{own.mean:{form}}"

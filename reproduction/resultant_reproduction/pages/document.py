@@ -23,6 +23,7 @@ from resultant_reproduction.studies import headline, tuned_temperature as tuned
 from resultant_reproduction.studies.headline import Row
 
 # Questions beyond the paper whose answers stand in the document.
+THIRD = ("temperature-path", "training-gradients", "collapse-law")
 KEPT = ("dimension", "losses", "calibration", "stand-in")
 # Pages of this module.
 PAGES = ("judgement", "note", "claims", "headline", "methods", "guide", "runs")
@@ -96,7 +97,9 @@ def scaled() -> dict[str, str]:
 
 def answers(evidence: Evidence) -> dict[str, tuple[str, str]]:
     """Titles and answers of the questions of the later rounds that have one, by name."""
-    asked = (ITEMS[name] for name in ("temperature-path", *KEPT))
+    asked = (
+        ITEMS[name] for name in ("temperature-path", "training-gradients", "collapse-law", *KEPT)
+    )
     found = ((own.entry, own.compute(evidence).headline) for own in asked)
     return {entry.name: (entry.title, text) for entry, text in found if text}
 

@@ -27,7 +27,7 @@ from resultant_reproduction.runs.plans import official, stand_in
 from resultant_reproduction.runs.records import Course
 from resultant_reproduction.studies.collapse import Trainings
 from resultant_reproduction.studies.control_matrix import control_config
-from resultant_reproduction.studies.official_recipe import POLICIES, SHOWN, increment_errors
+from resultant_reproduction.studies.training_gradients import NEAREST, errors
 
 Keys = Mapping[str, Any]
 
@@ -159,17 +159,6 @@ def _ends(evidence: Evidence) -> list[Mapping[str, Any]]:
     return [own.state["same_state"] for own in trainings.ends()] if trainings else []
 
 
-def _increments(evidence: Evidence) -> list[float]:
-    """Mean error of leading gradient increments over strengths, last epoch, per network (%)."""
-    values = []
-    for policy in POLICIES.values():
-        for seed, record in evidence.records.seeds(SHOWN, *policy).items():
-            courses = increment_errors({seed: record}, "mean_increment_error")
-            last = [v.mean for c in courses.values() if (v := c.at(SHOWN.epochs)) is not None]
-            values += [fmean(last)] if last else []
-    return values
-
-
 def _largest_errors(evidence: Evidence) -> list[float]:
     """Largest error of leading gradients of Pure Angular, C10-IF50-U, per network (%)."""
     config = control_config("c10-if50-u", "contrastive")
@@ -212,7 +201,8 @@ SPECIAL: dict[str, Callable[[Evidence], list[float]]] = {
         float(s["angular"]["distinct"]) for s in _ends(evidence)
     ],
     "failing-accuracy": lambda evidence: [100 * s["native"]["accuracy"] for s in _ends(evidence)],
-    "increments": _increments,
+    "leading-gradients": lambda evidence: errors(evidence, NEAREST, "gradient"),
+    "leading-increments": lambda evidence: errors(evidence, NEAREST, "increment"),
     "largest-errors": _largest_errors,
     "support": _support,
     "self-inclusion": _self_inclusion,

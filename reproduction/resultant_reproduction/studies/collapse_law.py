@@ -60,7 +60,7 @@ def courses(evidence: Evidence) -> list[Course]:
                 own = record["course"]
                 pairs = zip(own["kappa_min"], own["gain_mean"], strict=True)
                 kappas, gains = zip(*(p for p in pairs if None not in p), strict=True)
-                found.append(Course(dim, seed, kappas, gains, distinct))
+                found.append(Course(dim, seed, kappas, gains, int(distinct)))
     return found
 
 
