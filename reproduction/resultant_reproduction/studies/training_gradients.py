@@ -4,10 +4,14 @@ Four definitions: errors of all queries stacked or their mean, of a leading scor
 of the class or without.
 """
 
-from statistics import fmean
-from typing import NamedTuple
+from __future__ import annotations
 
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
+
+from resultant.report import style
 from resultant_reproduction.cells.cells import Cell, Outcome, say
+from resultant_reproduction.cells.charts import HOLLOW, Chart, Curve, draw_charts
 from resultant_reproduction.cells.statistics import (
     CONFIRMED,
     INCONCLUSIVE,
@@ -19,6 +23,9 @@ from resultant_reproduction.cells.statistics import (
 )
 from resultant_reproduction.runs.evidence import Evidence
 from resultant_reproduction.studies.official_recipe import POLICIES, SHOWN
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Definitions by the names of their metrics: before the kind of the error, and after it.
 DEFINITIONS = {
@@ -100,9 +107,31 @@ def training_gradients(evidence: Evidence) -> Outcome:
     texts = {kind: fit.ours.text(2, sign=False) for kind, fit in nearest.items()}
     number = nearest["gradient"].ours.n
     text = say("gradients", n=number, nearest=NEAREST, verdict=verdict(found), **texts)
-    return Outcome(cells, headline=text)
+    return Outcome(
+        cells,
+        draw=lambda: draw_charts([_chart(found, kind) for kind in PRINTED], height=3.4),
+        headline=text,
+    )
 
 
 def _text(fit: Fit) -> str:
     mark = ", fits" if fit.fits else ", contains it" if fit.contains else ""
     return fit.ours.text(2, sign=False) + mark
+
+
+def _chart(found: dict[str, dict[str, Fit]], kind: str) -> Chart:
+    """The error by definition with its interval, and the printed one."""
+    ours, at = [own[kind].ours for own in found.values()], [*range(len(found))]
+    reach = [0.0 if own.high is None else own.high - own.mean for own in ours]
+    curves = [
+        Curve(at, [own.mean for own in ours], "o", "ours", style.BLUE, reach, more=HOLLOW),
+        Curve((at[0], at[-1]), [PRINTED[kind]] * 2, "--", "printed", style.ORANGE),
+    ]
+    names = [title.removesuffix(" the intercept").replace(", ", ",\n") for title in found]
+    more = {"xticks": at, "xticklabels": names, "xlim": (-0.5, at[-1] + 0.5)}
+    return Chart(curves, "the intercept", f"error of {TITLES[kind]} (%)", more=more, paint=_turned)
+
+
+def _turned(ax: Axes) -> None:
+    ax.tick_params(axis="x", labelsize=7)
+    ax.set_ylim(bottom=0)
