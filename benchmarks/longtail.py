@@ -107,11 +107,11 @@ def thinned(rows: Split) -> Split:
     return Split(rows.x[np.concatenate(train)], y, rows.x_test[np.concatenate(test)], y_test)
 
 
-def long_tailed(rows: Split, name: str, tail: int, seed: int) -> Split:
+def long_tailed(rows: Split, name: str, tail: int, seed: int, largest: int | None = None) -> Split:
     """Draw training rows whose class sizes fall geometrically by the factor ``tail``."""
     rng = np.random.default_rng(seed)
     C = int(rows.y.max()) + 1
-    order, largest = rng.permutation(C), LARGEST[tail]
+    order, largest = rng.permutation(C), largest or LARGEST[tail]
     if name.rpartition("-")[0] in TRAINED:
         # These classes have a long tail already, in this order.
         order, largest = np.arange(C), LARGEST_TRAINED[tail]

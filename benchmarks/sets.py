@@ -46,7 +46,7 @@ from benchmarks.longtail import long_tailed, read
 from resultant import VMFClassifier
 
 SETS = ("digits", "banking77", "clinc150", "cifar10", "cifar100")
-TAILS, SEEDS, ERROR, NEW = (1, 10), range(1, 4), 0.1, 0.2
+TAILS, LARGEST, SEEDS, ERROR, NEW = (1, 10), 100, range(1, 4), 0.1, 0.2
 LEAST = round(1 / ERROR) - 1
 
 # Methods, their sets [N, C], and the known rows [C] behind the promise of each class.
@@ -87,7 +87,7 @@ def others(x: np.ndarray, y: np.ndarray, half: np.ndarray, queries: np.ndarray) 
 
 def draw(name: str, tail: int, seed: int, folder: Path) -> Iterator[Row]:
     """Score the sets of all methods on one draw."""
-    rows = long_tailed(read(name, folder), name, tail, seed)
+    rows = long_tailed(read(name, folder), name, tail, seed, LARGEST)
     rng, C = np.random.default_rng(seed), int(rows.y.max()) + 1
     new: Any = rng.permutation(C)[: round(NEW * C)]
     kept = np.isin(rows.y, new, invert=True)

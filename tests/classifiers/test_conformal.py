@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 from classifiers.labelled import sample
 from resultant import CosinePrototypeClassifier, VMFClassifier, VMFClassifierCV
 from resultant.classifiers import sums
+from resultant.classifiers.conformal import Conformal
 
 clone: Any = base.clone
 X, Y = sample(60)
@@ -115,6 +116,62 @@ def test_the_promise_holds_per_class(model: Any, calibrated: bool) -> None:
     error = missed.std(0) / np.sqrt(60)
     assert (missed.mean(0) < 0.2 + 4 * error).all(), missed.mean(0)
     assert (missed.mean(0)[:3] > 0.2 - 4 * error[:3] - 2 / size.mean(0)[:3]).all()
+
+
+def test_groups_of_classes_of_few_rows() -> None:
+    """Up to the least number of rows that can be excluded, in the order of size."""
+    settings: Any = {"scale": 1.0, "none": None, "held_out": True, "rule": None}
+    for number, error, expected in (
+        ([20, 3, 4, 5, 0, 9], 0.1, [0, 1, 1, 1, 4, 5]),
+        ([20, 3, 4, 5, 0, 9], 0.5, [0, 1, 2, 3, 4, 5]),
+        ([3, 20], 0.1, [0, 0]),
+        ([3, 4], 0.1, [0, 0]),
+        ([8, 9, 2, 30], 0.1, [2, 1, 2, 3]),
+        ([8, 9, 2, 30, 7], 0.1, [2, 1, 2, 3, 2]),
+        ([8, 2, 8, 9, 8], 0.1, [0, 0, 2, 3, 2]),
+        ([5, 5, 5, 9], 0.1, [0, 0, 0, 3]),
+        ([1, 1, 12], 0.05, [0, 0, 0]),
+        ([9, 1, 40], 0.1, [1, 1, 2]),
+        ([40, 7, 1], 0.1, [2, 2, 2]),
+    ):
+        y = torch.arange(len(number)).repeat_interleave(torch.tensor(number))
+        known = Conformal.of(torch.zeros(len(y), len(number)), y, len(number), **settings)
+        group = known.groups(error).tolist()
+        same = [[a == b for b in group] for a in group]
+        assert same == [[a == b for b in expected] for a in expected], number
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_the_promise_holds_for_groups_of_like_size(calibrated: bool) -> None:
+    """Five classes of about four known rows, which nothing else can exclude: means over draws of
+    misses in the group, within four standard errors, and of p-values as they are defined."""
+    share = np.array([0.45, 0.3, 0.05, 0.05, 0.05, 0.05, 0.05])
+
+    def draw(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        y = np.concatenate([np.arange(7), rng.choice(7, number - 7, p=share)])
+        return np.eye(9)[y] + 0.5 * rng.normal(size=(number, 9)), y
+
+    missed, sizes = [], []
+    for seed in range(60):
+        fitted = VMFClassifier(scale=8.0).fit(*draw(80, seed))
+        if calibrated:
+            fitted.calibrate(*draw(80, 10_000 + seed))
+        x, y = draw(400, 20_000 + seed)
+        sets = np.asarray(fitted.predict_set(x, 0.1, per_class="size"))
+        own = sets[np.arange(400), y]
+        missed.append([1 - own[part].mean() for part in (y == 0, y == 1, y > 1)])
+        alone = np.asarray(fitted.predict_set(x, 0.1))
+        sizes.append([sets.sum(1).mean(), alone.sum(1).mean()])
+        known = fitted._known_scores()
+        assert known is not None
+        many = known.number >= 9
+        assert alone[:, ~many].all()
+        if known.number[~many].sum() >= 9:
+            assert np.array_equal(sets[:, many], alone[:, many])
+    error = np.std(missed, 0) / np.sqrt(60)
+    assert (np.mean(missed, 0) < 0.1 + 4 * error).all(), np.mean(missed, 0)
+    assert np.mean(sizes, 0)[0] < 0.7 * np.mean(sizes, 0)[1], np.mean(sizes, 0)
 
 
 def test_a_new_class_has_empty_sets_more_often() -> None:

@@ -25,6 +25,10 @@ from resultant.classifiers.inputs import Array, Sample, class_labels, returned, 
 
 # Share of the training rows whose score in their own class exceeds that of none of these.
 SHARE = 0.9
+# Pool classes of few known rows by their number.
+SIZE = "size"
+# Relative rounding of an error.
+ROUNDING = 1e-9
 # Rows of a class beyond which a p-value is fine enough.
 ENOUGH = 999
 
@@ -69,18 +73,43 @@ class Conformal:
         last = int(self.number[: c + 1].sum())
         return self.fits[last - int(self.number[c]) : last]
 
-    def p_values(self, scores: Tensor) -> Tensor:
-        """Return the p-values [n, C] of the scores of the classifier; zero for classes without
-        training rows."""
+    def p_values(self, scores: Tensor, group: Tensor | None = None) -> Tensor:
+        """Return the p-values [n, C] of the scores of the classifier, among the known rows of each
+        class, or of all classes of its ``group`` [C]; zero for classes without training rows."""
         s, C = self.of_classes(scores), len(self.number)
-        most = max(1, int(self.number.max()))
-        ranked = s.new_full((C, most), torch.inf)
-        owner = torch.arange(C, device=s.device).repeat_interleave(self.number)
-        first = self.number.cumsum(0) - self.number
-        place = torch.arange(len(self.scores), device=s.device) - first[owner]
-        ranked[owner, place] = self.scores
-        least = torch.searchsorted(ranked, s.T.contiguous(), right=True).T
-        return torch.where(s.isneginf(), 0.0, (1 + least) / (1 + self.number))
+        group = torch.arange(C, device=s.device) if group is None else group
+        number = self.number.new_zeros(C).index_add_(0, group, self.number)
+        owner = group.repeat_interleave(self.number)
+        order = self.scores.argsort(stable=True)
+        order = order[owner[order].argsort(stable=True)]
+        first = number.cumsum(0) - number
+        place = torch.arange(len(order), device=s.device) - first[owner[order]]
+        ranked = s.new_full((C, max(1, int(number.max()))), torch.inf)
+        ranked[owner[order], place] = self.scores[order]
+        least = torch.searchsorted(ranked[group], s.T.contiguous(), right=True).T
+        return torch.where(s.isneginf(), 0.0, (1 + least) / (1 + number[group]))
+
+    def groups(self, error: float) -> Tensor:
+        """Return the group [C] of each class: classes of too few known rows for a promise at this
+        error share one, in the order of size, until it has enough. What is left joins the group
+        before, or else the smallest class of enough rows."""
+        group = list(range(len(self.number)))
+        first, rows, last = -1, 0, -1
+        for c in self.number.argsort(stable=True).tolist():
+            known = int(self.number[c])
+            enough = error * (known + 1) * (1 + ROUNDING) >= 1
+            if enough and rows and last < 0:
+                last = c
+            if enough:
+                break
+            if known:
+                first = first if rows else c
+                group[c], rows = first, rows + known
+                if error * (rows + 1) * (1 + ROUNDING) >= 1:
+                    last, rows = first, 0
+        if rows and last >= 0:
+            group = [last if g == first else g for g in group]
+        return torch.tensor(group, device=self.number.device)
 
     def pooled(self, scores: Tensor, weight: Tensor) -> Tensor:
         """Return p-values [n, C] among the rows of all classes, with the ``weight`` [C] of each."""
@@ -109,7 +138,7 @@ class SetClassifier(BaseEstimator):
         known = self._conformal()
         return returned(known.p_values(self._scores(X) / self._scale()), X)
 
-    def predict_set(self, X: Any, error: float = 0.1, per_class: bool = True) -> Array:
+    def predict_set(self, X: Any, error: float = 0.1, per_class: bool | str = True) -> Array:
         """Return sets of classes [N, C] bool, which miss the class of a row in at most a share
         ``error`` of rows; an empty set means none of these.
 
@@ -129,7 +158,10 @@ class SetClassifier(BaseEstimator):
             error: Share of the rows whose set misses their class, between 0 and 1.
             per_class: Promise the share for each class; False promises it for the rows of all
                 classes together, so that sets are smaller and those of rare or difficult classes
-                may miss their class more often.
+                may miss their class more often. ``"size"`` promises it for each class of enough
+                known rows, and for groups of smaller classes of like size together, so that these
+                can be excluded too: a class with a share s of the known rows of its group may be
+                missed in up to ``error`` / s of its rows, while the others are missed less often.
 
         Example:
             >>> X = [[1.0, 0.1], [1.0, -0.2], [1.0, 0.2], [0.1, 1.0], [0.2, 1.0], [-0.2, 1.0]]
@@ -140,10 +172,12 @@ class SetClassifier(BaseEstimator):
         error = finite_number("error", error)
         if not 0 < error < 1:
             raise ValueError(f"expected error between 0 and 1, got {error:g}")
-        if per_class:
-            p = self.p_values(X)
-            return p > error
+        if isinstance(per_class, str) and per_class != SIZE:
+            raise ValueError(f'expected per_class to be True, False or "{SIZE}", got {per_class!r}')
         known = self._conformal()
+        if per_class:
+            group = known.groups(error) if per_class == SIZE else None
+            return returned(known.p_values(self._scores(X) / self._scale(), group) > error, X)
         weight = self.statistics_.weight
         weight = known.number.to(weight) if known.held_out else weight
         return returned(known.pooled(self._scores(X) / self._scale(), weight) > error, X)
