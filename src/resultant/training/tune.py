@@ -395,7 +395,14 @@ class _Work:
             note=self.watch.note,
         )
         tuner = Tuner(
-            config, self.run, batches, data.counts, self.device, self.directions(before), self.known
+            config,
+            self.run,
+            batches,
+            data.counts,
+            self.device,
+            self.directions(before),
+            self.known,
+            len(self.val),
         )
         rows, y = torch.arange(len(self.val)), self.labels["val"]
 
@@ -404,9 +411,8 @@ class _Work:
             parts = network_outputs(network, views()(rows), self.device, tuner.autocast)
             predicted = torch.cat([part.logits.argmax(-1).cpu() for part in parts])
             right = (predicted == y).double()
-            accuracy, error = mean_and_error(right, self.weights("val"))
-            tuner.note_accuracy(accuracy, error)
-            lines[0].update(accuracy=accuracy, accuracy_error=error)
+            tuner.validated(right, self.weights("val"))
+            lines[0].update(accuracy=float(right @ self.weights("val")))
 
         try:
             with device_of(tuner.total):

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from resultant.analysis.metrics import mean_and_error
 from resultant.images.evaluation import EvaluationView
 from resultant.images.vision import vision_module
 from resultant.training.batches import Batches, mixed
@@ -18,6 +19,8 @@ from resultant.training.job import Job, OnStep
 from resultant.training.loop import Trainer
 from resultant.training.precision import timed_convolutions
 
+# Standard errors by which an epoch is clearly behind the best one.
+CLEAR = 2.0
 # State of AdamW per weight, all zero before the first step.
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
@@ -41,6 +44,7 @@ class Tuner(Trainer):
             from which the classifier starts.
         seen: Hashes of the images that the network keeps as those it knows; by default those that
             it is trained on.
+        validation: Number of validation images.
     """
 
     config: TuneConfig
@@ -56,6 +60,7 @@ class Tuner(Trainer):
         device: torch.device,
         directions: Tensor | None = None,
         seen: Tensor | None = None,
+        validation: int = 0,
     ) -> None:
         super().__init__(config, run, batches, counts, device)
         self.seen = super().contents if seen is None else seen
@@ -69,6 +74,8 @@ class Tuner(Trainer):
         self.best = {n: a.clone() for n, a in self.average.module.state_dict().items()}
         # The best accuracy, the epoch that is kept, and the last epoch.
         self.record_of_best = torch.tensor([-1.0, 0.0, 0.0], dtype=torch.float64)
+        # The correct predictions of the epoch of the best accuracy.
+        self.right_of_best = torch.zeros(validation, dtype=torch.float64)
         self.scheduler = scheduler_of(self.optimizer, config, batches.steps)
 
     def make_optimizer(self) -> torch.optim.Optimizer:
@@ -139,12 +146,15 @@ class Tuner(Trainer):
         (row,) = super().rows()
         return [{**row, "rate": self.optimizer.param_groups[0]["lr"]}]
 
-    def note_accuracy(self, accuracy: float, error: float = 0.0) -> None:
-        """Keep the average of the weights unless it is behind the best accuracy of an epoch by more
-        than its standard error: later epochs have lower rates, and few images choose by chance."""
-        most = float(self.record_of_best[0])
+    def validated(self, right: Tensor, weights: Tensor) -> None:
+        """Keep the average of the weights unless its correct predictions [V] are clearly behind
+        those of the best epoch: later epochs have lower rates, and few images choose by chance."""
+        accuracy, most = float(right @ weights), float(self.record_of_best[0])
+        gain, error = mean_and_error(right - self.right_of_best, weights)
         self.record_of_best[0], self.record_of_best[2] = max(most, accuracy), self.epoch
-        if accuracy + error >= most:
+        if accuracy > most:
+            self.right_of_best.copy_(right)
+        if gain + CLEAR * error >= 0:
             self.record_of_best[1] = self.epoch
             for name, a in self.average.module.state_dict().items():
                 self.best[name].copy_(a)
@@ -171,7 +181,11 @@ class Tuner(Trainer):
     def tensors(self) -> dict[str, Tensor]:
         kept = {"average": self.average.module.state_dict(), "best": self.best}
         named = {f"0.{part}.{name}": a for part, own in kept.items() for name, a in own.items()}
-        return super().tensors() | named | {"0.best_epoch": self.record_of_best}
+        return (
+            super().tensors()
+            | named
+            | {"0.best_epoch": self.record_of_best, "0.best_right": self.right_of_best}
+        )
 
 
 def trained_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
