@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import os
+from importlib import import_module
 
 import pytest
 from hypothesis import settings
@@ -29,6 +30,17 @@ def with_and_without_kernel(
         monkeypatch.setattr(compiled, "_library", None)
     elif compiled._library is None:
         pytest.skip("the kernel is not built")
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without references, refined classes, theory and maps, for tests of everything else:
+    a third of the time."""
+    # The names of these modules in their package are those of the steps.
+    explain, fit = (import_module(f"resultant.analysis.{name}") for name in ("run", "fit"))
+    monkeypatch.setattr(explain, "explain", lambda *_: None)
+    monkeypatch.setattr(fit, "table", lambda *_: ())
+    monkeypatch.setattr(fit, "PRECISIONS", ())
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,6 +1,5 @@
 """Calls in an empty folder, short reports, and a small training."""
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -43,15 +42,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test runs in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
-
-
-@pytest.fixture
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports without references, theory and maps, for tests of everything else."""
-    # The names of these modules in their package are those of the steps.
-    for name, step, nothing in (("run", "explain", None), ("fit", "table", ())):
-        module = importlib.import_module(f"resultant.analysis.{name}")
-        monkeypatch.setattr(module, step, lambda *_, nothing=nothing: nothing)
 
 
 def write_cifar(folder: Path, train: int) -> Path:
