@@ -65,7 +65,8 @@ $(DOCS_FAST): reproduction/pyproject.toml $(LIBRARY)
 demo: $(LIBRARY)
 	$(BIN)/resultant analyze
 
-PYTEST := $(BIN)/python -m pytest -q -n 2
+# Tests that share what is slow to make run on one worker.
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
 test: install
 	$(PYTEST)

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -15,12 +14,6 @@ F64 = torch.float64
 
 # The cap of the authors' code, and the length of the mean of equal vectors for other estimators.
 PROCO_CAP, LARGEST_LENGTH = 1e5, 1 - 2.0**-46
-
-
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    """Seed every test of a file that imports this fixture."""
-    torch.manual_seed(0)
 
 
 def unit(*shape: int, dtype: torch.dtype = F64) -> Tensor:

@@ -11,6 +11,14 @@ settings.register_profile("repeatable", derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """The same random numbers in every test, whatever ran before."""
+    import torch
+
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """ResNet-32 with all its blocks."""
@@ -60,6 +68,14 @@ def pytest_configure(config: pytest.Config) -> None:
 SLOW_FIXTURES = {"whole", "trained", "outcomes", "evaluated", "analysis"}
 
 
+def shared(item: pytest.Item) -> str:
+    """Return the folder or the file of a fixture that several tests share, or an empty text."""
+    definitions = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009
+    own = [each[-1] for each in definitions if each[-1].baseid and each[-1].scope != "function"]
+    # The shortest of a folder and its files.
+    return min((fixture.baseid for fixture in own), key=len, default="")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     import torch
 
@@ -67,5 +83,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+        if group := shared(item):
+            # One worker makes it, by --dist loadgroup.
+            item.add_marker(pytest.mark.xdist_group(group))
         if item.get_closest_marker("gpu"):
             item.add_marker(device)

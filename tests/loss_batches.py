@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from class_samples import seeded as seeded
 from resultant.losses import graph, loss
 from resultant.losses.bank import ProCoBank
 

@@ -36,8 +36,7 @@ def trials(folder: Path, rng: random.Random) -> Iterator[tuple[str, str]]:
     """Read what once broke a reader, then valid files, then mutations of each format in turn."""
     inputs = write_inputs(folder / "inputs")
     for name, path in kept():
-        for failure in read(name, [path]):
-            yield f"kept {path}", failure
+        yield f"kept {path}", *read([(name, path)])
     while True:
         for name, reader in READERS.items():
             batch = folder / "batch"
@@ -51,7 +50,7 @@ def trials(folder: Path, rng: random.Random) -> Iterator[tuple[str, str]]:
                 if seed is not None:
                     change(paths[-1], random.Random(seed))
             before = listing(batch)
-            failures = read(name, paths)
+            failures = read([(name, path) for path in paths])
             if listing(batch) != before or EXECUTED.exists():
                 failures.append("a reader has written, or has executed a pickle")
             for seed, path, failure in zip(seeds, paths, failures, strict=False):
@@ -75,9 +74,10 @@ def listing(folder: Path) -> list[tuple[str, int]]:
     return sorted((str(path), path.lstat().st_size) for path in folder.rglob("*"))
 
 
-def read(name: str, paths: list[Path]) -> list[str]:
-    """Read files in a child; return the failure of each, or an empty text."""
-    command = [sys.executable, "-m", "torture.files", name, *map(str, paths)]
+def read(inputs: list[tuple[str, Path]]) -> list[str]:
+    """Read files in a child, each by its reader; return the failures, or empty texts."""
+    words = (str(word) for pair in inputs for word in pair)
+    command = [sys.executable, "-m", "torture.files", *words]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     child = subprocess.Popen(
         command,
@@ -92,18 +92,19 @@ def read(name: str, paths: list[Path]) -> list[str]:
     output, errors = child.communicate()
     watch.cancel()
     failures = [json.loads(line)["failure"] for line in output.splitlines() if line[:1] == "{"]
-    if len(failures) < len(paths):
+    if len(failures) < len(inputs):
         last = errors.strip().splitlines()[-1:] or [""]
         failures.append(f"the process ends with {child.returncode}: {last[0][:300]}")
-        failures += read(name, paths[len(failures) :]) if len(failures) < len(paths) else []
+        failures += read(inputs[len(failures) :]) if len(failures) < len(inputs) else []
     return failures
 
 
-def read_here(name: str, paths: list[str]) -> None:
-    """Read files in this process and print a line of JSON for each."""
+def read_here(words: list[str]) -> None:
+    """Read files in this process, each by the reader named before it; print a line of JSON for
+    each."""
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     signal.signal(signal.SIGPROF, timed_out)
-    for path in paths:
+    for name, path in zip(words[::2], words[1::2], strict=True):
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             READERS[name].read(Path(path))
@@ -144,4 +145,4 @@ def kept() -> list[tuple[str, Path]]:
 
 
 if __name__ == "__main__":
-    read_here(sys.argv[1], sys.argv[2:])
+    read_here(sys.argv[1:])

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from resultant import VonMisesFisher, bessel_ratio, class_scores, vmf_score
+from resultant import bessel_ratio, class_scores, vmf_score
 from resultant._core.limits import LIMITS, Limits
 from resultant.classes import ClassState
 
@@ -59,11 +59,3 @@ def test_derivatives_of_the_ratio(dtype: torch.dtype, own: Limits, nu: float) ->
             (value,) = torch.autograd.grad(value, at)
         expected = (nu + 0.5) / x**2 if order == 1 else -2 * (nu + 0.5) / x**3
         assert value.item() == pytest.approx(expected, rel=1e-5), order
-
-
-def test_concentrations() -> None:
-    loc = torch.eye(3, dtype=torch.float64)[0]
-    largest = LIMITS[torch.float64].concentration
-    assert VonMisesFisher(loc, torch.tensor(largest, dtype=torch.float64)).entropy().isfinite()
-    with pytest.raises(ValueError, match="concentration"):
-        VonMisesFisher(loc, above(largest, torch.float64))

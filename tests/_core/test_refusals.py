@@ -120,20 +120,3 @@ def test_numbers_of_numpy_are_compared_without_overflow() -> None:
     expected = resultant.vmf_score(rho, 3.0, 0.5, 8)
     kappa, tau = np.asarray([3.0, 0.5], dtype=np.float32)
     assert resultant.vmf_score(rho, kappa, tau, 8) == expected
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda a: resultant.bessel_ratio(3.0, a),
-        lambda a: resultant.ratio_approximation(3.0, a),
-        lambda a: resultant.ratio_bound(a),
-        lambda a: resultant.concentration(8, a, n=a),
-        lambda a: resultant.mean_resultant(8, a),
-        lambda a: resultant.projection_variance(a, a, a),
-        lambda a: resultant.rate_function(a, a, a),
-    ],
-)
-def test_values_on_other_devices_are_not_read(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    result = call(torch.ones(3, device="meta"))
-    assert result.is_meta and result.shape == (3,)

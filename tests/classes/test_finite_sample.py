@@ -6,19 +6,7 @@ import pytest
 import torch
 
 import resultant as rs
-from class_samples import (
-    F64,
-    C,
-    P,
-    axis,
-    close,
-    fitted,
-    naive_kappa,
-    naive_mean,
-    sample,
-    seeded as seeded,
-    unit,
-)
+from class_samples import F64, C, P, axis, close, fitted, naive_kappa, naive_mean, sample, unit
 from resultant._core import memory
 from resultant.vmf.estimators import ESTIMATORS, OF_LENGTH
 

@@ -15,7 +15,6 @@ import resultant as rs
 from class_samples import F64, close
 from resultant.classes.groups import HEAD, MEDIUM, TAIL, group_masks, shot_groups
 from resultant.classes.rule import FAMILIES, REALIZATIONS
-from resultant.special import compiled as kernel
 from small_classes import TAU, C, N, P, classes, queries
 
 
@@ -53,9 +52,6 @@ def test_angular_gain() -> None:
     for t in (TAU, tau):
         close(rs.angular_gain(state, t), rs.mean_resultant(P, state.kappa) / t)
     assert rs.angular_gain(state.to(dtype=torch.float32), TAU).dtype == torch.float32
-    tau.requires_grad_()
-    assert gradcheck(lambda tau: rs.angular_gain(state, tau), tau)
-    assert gradcheck(lambda tau: rs.target_temperature(state, tau, 0.4), tau)
 
 
 @pytest.mark.slow
@@ -138,7 +134,7 @@ def test_gradients(realization: str, family: str) -> None:
         x = normalize(z, dim=-1)
         return rs.class_scores(x, now, tau, realization, 0.3, family=family, offset=offset, chunk=1)
 
-    assert gradcheck(scores, [a.clone().requires_grad_() for a in inputs])
+    assert gradcheck(scores, [a.clone().requires_grad_() for a in inputs], fast_mode=True)
     shared = torch.tensor(TAU, dtype=F64, requires_grad=True)
     assert rs.class_scores(inputs[0], state, shared, realization).requires_grad
 
@@ -152,24 +148,6 @@ def test_half_precision_keeps_its_dtype_and_float32_work(dtype: torch.dtype) -> 
         with torch.autocast("cpu", dtype=torch.bfloat16):
             exact = rs.class_scores(z.float(), state, TAU, realization, validate_args=False)
         assert scores.dtype == dtype and torch.equal(scores, exact.to(dtype))
-
-
-@pytest.mark.slow
-def test_compiles_in_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Traced are the functions of torch: their rounding is compared, not that of the kernel.
-    monkeypatch.setattr(kernel, "_library", None)
-    # Expansions are short in this dimension, and quickly traced.
-    wide = classes(p=512)
-    state, z = wide.to(dtype=torch.float32), queries(wide).float().requires_grad_()
-
-    def scores(z: Tensor, mu: Tensor, kappa: Tensor) -> Tensor:
-        now = rs.ClassState(mu, kappa, state.count, validate_args=False)
-        return rs.class_scores(z, now, TAU, "preserve", 0.2)
-
-    torch.compiler.reset()
-    compiled = torch.compile(scores, backend="eager", fullgraph=True)
-    eager = rs.class_scores(z, state, TAU, "preserve", 0.2)
-    close(compiled(z, state.mu, state.kappa), eager, 1e-5, 1e-5)
 
 
 def test_target_gains_below_zero_are_named() -> None:

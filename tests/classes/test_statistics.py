@@ -13,19 +13,7 @@ from scipy.linalg import sqrtm
 from torch import Tensor
 
 import resultant as rs
-from class_samples import (
-    F64,
-    C,
-    P,
-    axis,
-    close,
-    fitted,
-    naive_kappa,
-    naive_mean,
-    sample,
-    seeded as seeded,
-    unit,
-)
+from class_samples import F64, C, P, axis, close, fitted, naive_kappa, naive_mean, sample, unit
 from programs import run_processes
 from resultant._core import memory
 from resultant.classes import statistics as classes

@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss
 from torch.nn.functional import cross_entropy
 
 from classifiers.labelled import correlated, sample
-from loss_batches import TAU, C, P, cancelling, seeded as seeded
+from loss_batches import TAU, C, P, cancelling
 from resultant import CosinePrototypeClassifier, Metric, VMFClassifier
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.scores import class_scores

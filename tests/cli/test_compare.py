@@ -43,10 +43,13 @@ def test_python_and_the_command_agree(
             frame(side).to_parquet(path)
     given = [frame(0), frame(1)] if kind == "frame" else files
     result = resultant.compare(*given, **FAST)
-    assert main(
-        ["compare", *map(str, files), "--references", "none", "--json", "-", "--quiet"]
-        + ["--out", str(tmp_path / "out")]
-    ) == 0
+    assert (
+        main(
+            ["compare", *map(str, files), "--references", "none", "--json", "-", "--quiet"]
+            + ["--out", str(tmp_path / "out")]
+        )
+        == 0
+    )
     told = json.loads(capsys.readouterr().out)["comparisons"][0]
     ours = result.comparisons[0]
     assert ours.sentence == told["sentence"] and ours.paired and ours.difference.verdict == "better"

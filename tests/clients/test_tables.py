@@ -13,9 +13,10 @@ import pytest
 import resultant
 
 
-@pytest.fixture
-def report(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four classes with some wrong labels, as words."""
+    tmp_path = tmp_path_factory.mktemp("report")
     rng, y = np.random.default_rng(0), np.arange(400) % 4
     X = np.eye(8)[y] + 0.35 * rng.normal(size=(400, 8))
     y[:20] = (y[:20] + 1) % 4

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from loss_batches import COUNTS, C, N, P, batch, seeded as seeded
+from loss_batches import COUNTS, C, N, P, batch
 from programs import run_processes
 from resultant import ProCoLoss
 

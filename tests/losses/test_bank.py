@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from loss_batches import COUNTS, C, P, batch, seeded as seeded
+from loss_batches import COUNTS, C, P, batch
 from resultant.classes.statistics import ClassStatistics
 from resultant.losses import ProCoBank, ProCoLoss
 from resultant.losses.bank import START_LENGTH

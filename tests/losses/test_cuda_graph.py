@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import loss_batches
-from loss_batches import C, play_graphs, seeded as seeded
+from loss_batches import C, play_graphs
 from losses.test_paths import P, compare, made
 from resultant.losses import ProCoLoss
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from loss_batches import COUNTS, TAU, C, batch, play_graphs, seeded as seeded
+from loss_batches import COUNTS, TAU, C, batch, play_graphs
 from resultant._core import memory
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.losses import ProCoLoss

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from safetensors.torch import load_file
 from torch.distributed import checkpoint
 
-from loss_batches import COUNTS, TAU, C, N, P, batch, seeded as seeded
+from loss_batches import COUNTS, TAU, C, N, P, batch
 from programs import run_processes
 from resultant._core import distributed
 from resultant.classes.rule import REALIZATIONS

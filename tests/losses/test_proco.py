@@ -16,7 +16,7 @@ from scipy import special
 from torch import Tensor, nn
 
 import resultant as rs
-from loss_batches import COUNTS, TAU, C, N, P, batch, seeded as seeded
+from loss_batches import COUNTS, TAU, C, N, P, batch
 from resultant._core import validation
 from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoBank, ProCoLoss

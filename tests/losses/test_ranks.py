@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from loss_batches import COUNTS, TAU, C, N, P, batch, seeded as seeded
+from loss_batches import COUNTS, TAU, C, N, P, batch
 from programs import run_processes
 from resultant.losses import ProCoBank, ProCoLoss
 from resultant.losses.bank import START_ROWS

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from loss_batches import C, P, batch, seeded as seeded
+from loss_batches import C, P, batch
 from resultant.losses import LogitAdjustedCrossEntropy, ProCoBank, ProCoLoss
 
 COUNTS = [5.0] * (C - 1) + [0.0]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from loss_batches import COUNTS, TAU, C, P, batch, seeded as seeded
+from loss_batches import COUNTS, TAU, C, P, batch
 from resultant._core import memory
 from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoLoss

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from loss_batches import COUNTS, TAU, C, N, batch, seeded as seeded
+from loss_batches import COUNTS, TAU, C, N, batch
 from losses.test_paths import BARS, DEVICES, DTYPES, P, set_up
 from losses.test_proco import LogI
 from programs import run_processes

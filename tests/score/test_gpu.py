@@ -17,11 +17,6 @@ pytestmark = pytest.mark.gpu
 PRECISION = {torch.float64: 1e-14, torch.float32: 2e-6}
 
 
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
-
-
 def classes(rows: int, columns: int, p: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     rho = torch.rand(rows, columns, device="cuda", dtype=dtype) * 2 - 1
     kappa = p * 10 ** (torch.rand(columns, device="cuda", dtype=dtype) * 2 - 1)

@@ -101,7 +101,7 @@ def test_scaled_at_the_ends() -> None:
 def test_scaled_derivatives() -> None:
     x = torch.tensor([0.3, 2.0, 44.0, 46.0, 900.0], dtype=torch.float64, requires_grad=True)
     for nu in (0.0, 2.5, 63.0):
-        assert gradcheck(lambda v: log_bessel_ie(nu, v), x)  # noqa: B023
+        assert gradcheck(lambda v: log_bessel_ie(nu, v), x, fast_mode=True)  # noqa: B023
     # nu/x - (1 - R) keeps its digits for a large x, where R rounds to one.
     (slope,) = torch.autograd.grad(log_bessel_ie(0.5, x * 1e15).sum(), x)
     torch.testing.assert_close(slope, -0.5 / x.detach(), rtol=1e-10, atol=0)

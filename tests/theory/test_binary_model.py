@@ -13,7 +13,7 @@ from scipy import integrate, optimize, special
 from torch import Tensor
 
 import resultant as rs
-from class_samples import F64, seeded as seeded
+from class_samples import F64
 from resultant.theory.binary_model import Decision
 from resultant.vmf.tails import log_plane_tail, log_projection_tail
 from small_classes import classes
@@ -47,8 +47,13 @@ def at_margin(R_t: float, model: rs.BinaryModel = CRITICAL) -> rs.BinaryModel:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", [3, 16, 128])
-@pytest.mark.parametrize("model", [ORDERED, at_margin(0.03), at_margin(-0.05)])
+@pytest.mark.parametrize(
+    ("p", "model"),
+    [
+        *((3, model) for model in (ORDERED, at_margin(0.03), at_margin(-0.05))),
+        *((16, at_margin(-0.05)), (128, ORDERED)),
+    ],
+)
 def test_errors_against_full_draws(p: int, model: rs.BinaryModel) -> None:
     """Errors of both rules, written out for whole vectors, and of draws in the plane."""
     n, nu, offset = 40_000, p / 2 - 1, model.b_h - model.b_t
@@ -195,13 +200,10 @@ def test_rate_is_least_and_zero_at_the_typical_value(lam: float, beta: float) ->
     assert abs(float(slope)) < 1e-12 * (1 + lam)
 
 
-def test_rate_is_infinite_from_the_sphere_on_and_differentiable_inside() -> None:
+def test_rate_is_infinite_from_the_sphere_on() -> None:
     xi = torch.tensor([-1.5, -1.0, 1.0, 2.0])
     assert rs.rate_function(xi, 2.0, 0.3).tolist() == [math.inf] * 4
     assert rs.BinaryModel(1.0, 1.0, 0.0, b_h=5.0).exponents == (math.inf, 0.0)
-    xi = torch.tensor([-0.7, 0.0, 0.4], dtype=F64, requires_grad=True)
-    lam = torch.tensor([0.5, 2.0, 7.0], dtype=F64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda a, b: rs.rate_function(a, b, -0.6), (xi, lam))
 
 
 @pytest.mark.parametrize("lam", [1e-3, 0.7, 5.0, 200.0])

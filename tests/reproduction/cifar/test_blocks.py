@@ -118,11 +118,6 @@ def weights(runs: int, c: int) -> Tensor:
     return torch.randn(runs, c, c, 3, 3, device="cuda") * (2 / (9 * c)) ** 0.5
 
 
-@pytest.fixture(autouse=True)
-def seeded() -> None:
-    torch.manual_seed(0)
-
-
 class Case(NamedTuple):
     x: Tensor
     parameters: list[Tensor]

@@ -107,8 +107,7 @@ def test_a_run_of_a_checkpoint(whole: Path, finished: Path) -> None:
 @pytest.mark.usefixtures("all_blocks")
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "cosine"),
-    [("resnet32", False), ("resnet32", True), ("resnet50", False), ("resnext50_32x4d", True)],
+    ("name", "cosine"), [("resnet32", False), ("resnet32", True), ("resnext50_32x4d", True)]
 )
 def test_a_network_of_the_authors(tmp_path: Path, name: str, cosine: bool) -> None:
     """Loaded as ours, the network equals a plain network of the authors' layout."""

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from loss_batches import COUNTS as CLASS_COUNTS, TAU, C, P, batch, cancelling, seeded as seeded
+from loss_batches import COUNTS as CLASS_COUNTS, TAU, C, P, batch, cancelling
 from plain_resnet import PlainResNet32
 from resultant._core import validation
 from resultant._core.validation import DivergedError
