@@ -80,8 +80,8 @@ def views_by_pil(settings: TrainConfig, data: ImageSplits, epoch: int) -> Any:
 def expected(settings: TrainConfig, data: ImageSplits, processes: int) -> Any:
     """Train by a plain loop in one process; return tensors, losses per epoch, and norms.
 
-    The images of each rank pass the network on their own, because of batch norm; losses, statistics
-    and gradients are those of all images together.
+    The images of each rank and part pass the network on their own, because of batch norm. Losses
+    and statistics are those of the ranks together, of a part after the other.
     """
     counts = torch.tensor(SIZES["train"])
     network = ImageNetwork(settings.architecture, settings.dim, C, RUN.seed)
@@ -100,13 +100,17 @@ def expected(settings: TrainConfig, data: ImageSplits, processes: int) -> Any:
             z, logits = [], []
             # The moments of the first process are kept.
             moments = {name: a.clone() for name, a in network.named_buffers()}
-            for rank, share in enumerate(images.chunk(processes, 1)):
+            for part, share in enumerate(images.chunk(processes * settings.accumulate, 1)):
                 flat = scaled(share, settings).flatten(0, 1)
-                out = functional_call(network, moments, flat) if rank else network(flat)
+                first = part < settings.accumulate
+                out = network(flat) if first else functional_call(network, moments, flat)
                 z.append(out.projection.unflatten(0, (3, -1)))
                 logits.append(out.logits.unflatten(0, (3, -1))[2])
-            loss = proco(torch.cat(z, 1)[:2], y)
-            loss = loss + classification(torch.cat(logits), y)
+            if processes > 1:
+                z, logits = [torch.cat(z, 1)], [torch.cat(logits)]
+            parts = zip(z, logits, y.chunk(settings.accumulate), strict=True)
+            every = [len(b) * (proco(a[:2], b) + classification(s, b)) for a, s, b in parts]
+            loss = torch.stack(every).sum() / len(y)
             optimizer.zero_grad()
             loss.backward()
             assert settings.clip is not None
@@ -157,8 +161,10 @@ def check(out: Path, name: str, want: Any, data: ImageSplits) -> None:
 
 
 @pytest.mark.slow
-def test_one_process(data: ImageSplits, tmp_path: Path) -> None:
-    settings = config()
+@pytest.mark.parametrize("parts", [1, 2])
+def test_one_process(data: ImageSplits, tmp_path: Path, parts: int) -> None:
+    """Batches as a whole, and in parts one after another."""
+    settings = config(accumulate=parts)
     job = Job(settings, (RUN,), tmp_path, test_every=2)
     train_images(job, data, workers=0)
     want = expected(settings, data, 1)

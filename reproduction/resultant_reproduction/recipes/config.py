@@ -25,6 +25,7 @@ CIFAR_CHANNELS = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 # Settings of CIFAR alone, and of the other datasets alone.
 CIFAR_ALONE = ("imbalance", "subset", "contrastive", "contrastive_view")
 OTHERS_ALONE = ("long_tail", "subset_seed", "pretrained", "weights", "mean", "std", "clip")
+OTHERS_ALONE += ("accumulate",)
 # Runs in one stack on a GPU; further stacks run side by side on their own streams.
 STACK = 12
 

@@ -121,6 +121,8 @@ class TrainConfig:
     """Passes over the training images."""
     batch_size: int = number(256, least=1)
     """Images per step, over all processes; each has two or three views."""
+    accumulate: int = number(1, least=1)
+    """Parts of a batch that are computed one after another, for less memory."""
     learning_rate: float = number(0.1, above=0)
     """Largest learning rate of the schedule."""
     momentum: float = number(0.9, least=0, below=1)
@@ -159,6 +161,8 @@ class TrainConfig:
         weights = ("contrastive_weight", "alpha")[: 1 + joint]
         rule = f"{' or '.join(weights)} > 0 for the {self.objective} objective"
         yield any(getattr(self, name) for name in weights), rule, 0
+        rule = f"accumulate of {self.batch_size} or less, the batch size"
+        yield self.accumulate <= self.batch_size, rule, self.accumulate
         both = self.pretrained and self.weights is not None
         yield not both, "pretrained or weights", f"both: {self.weights}"
         for name, value in (("mean", self.mean), ("std", self.std)):
@@ -212,8 +216,6 @@ class TuneConfig(TrainConfig):
     """Epochs clearly behind the best accuracy on the validation images that end the training."""
     batch_size: int = number(128, least=1)
     """Images per step of the optimizer; each has two views."""
-    accumulate: int = number(1, least=1)
-    """Parts of a batch that are computed one after another, for less memory."""
     learning_rate: float = number(3e-4, above=0)
     """Largest learning rate, after the warm-up; it falls along a cosine."""
     warmup: int = number(1, least=0)
@@ -233,8 +235,6 @@ class TuneConfig(TrainConfig):
         yield from super().rules()
         yield self.crop <= 1, "crop in (0, 1]", self.crop
         yield self.colour <= 2, "colour in [0, 2]", self.colour
-        rule = f"accumulate of {self.batch_size} or less, the batch size"
-        yield self.accumulate <= self.batch_size, rule, self.accumulate
 
 
 @cache

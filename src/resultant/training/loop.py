@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -95,15 +96,19 @@ class Trainer:
     def step(self) -> None:
         """Train by one batch: views, loss, gradients, statistics, optimizer."""
         images, labels = self.batches.batch()  # [V N, 3, S, S], [N]
-        with self.autocast():
-            outputs = self.model(images)
-        loss = self.loss(outputs.projection, outputs.logits, labels)
+        n = len(labels)
+        views, parts = images.unflatten(0, (-1, n)), min(self.config.accumulate, n)
         self.optimizer.zero_grad()
-        loss.backward()
+        for start, end in pairwise(n * k // parts for k in range(parts + 1)):
+            with self.autocast():
+                outputs = self.model(views[:, start:end].flatten(0, 1))
+            loss = self.loss(outputs.projection, outputs.logits, labels[start:end])
+            loss = loss * ((end - start) / n)
+            loss.backward()
+            self.total += loss.detach()
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip)
         self.optimizer.step()
-        self.total += loss.detach()
 
     def loss(self, projection: Tensor, logits: Tensor | None, labels: Tensor) -> Tensor:
         """Return the loss of a batch: projections [V N, p], logits [V N, C] or None, labels [N]."""

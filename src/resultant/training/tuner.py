@@ -93,23 +93,9 @@ class Tuner(Trainer):
         return optimizer
 
     def step(self) -> None:
-        images, labels = self.batches.batch()  # [V N, 3, S, S], [N]
         number = int(self.steps_done) + 1
         self.scheduler.step_update(number - 1)
-        self.optimizer.zero_grad()
-        views = images.unflatten(0, (-1, len(labels)))
-        for rows in torch.arange(len(labels)).tensor_split(self.config.accumulate):
-            part = slice(int(rows[0]), int(rows[-1]) + 1)
-            with self.autocast():
-                outputs = self.model(views[:, part].flatten(0, 1))
-            loss = self.loss(outputs.projection, outputs.logits, labels[part])
-            loss = loss * (len(rows) / len(labels))
-            loss.backward()
-            self.total += loss.detach()
-        if self.config.clip is not None:
-            parameters = list(trained_parameters(self.network).values())
-            nn.utils.clip_grad_norm_(parameters, self.config.clip)
-        self.optimizer.step()
+        super().step()
         self.average.update(self.network, step=number)
 
     @property
