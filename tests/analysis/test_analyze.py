@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import cross_val_predict, cross_val_score
 from torch import Tensor
@@ -24,8 +23,6 @@ from resultant.analysis.candidate import SMALLEST, Candidate, Predictions
 from resultant.analysis.choose import Choice, choose
 from resultant.analysis.evaluate import confusion
 from resultant.analysis.explain import duplicates
-from resultant.analysis.fit import fit
-from resultant.analysis.references import BUDGETS, Discriminant, code_of, table as references
 from resultant.analysis.run import Study, run
 from resultant.analysis.split import (
     ACCURACY,
@@ -236,52 +233,6 @@ def test_duplicates_across_and_within_splits() -> None:
     assert copies.places.row.tolist() == [5, 9, 7]
     assert copies.copies.row.tolist() == [40, 2, 6]
     assert copies.copies.split.tolist() == ["train", "train", "test"]
-
-
-@pytest.mark.parametrize("level", ["fast", "all"])
-def test_references_are_those_of_scikit_learn(level: str) -> None:
-    """The code of a method gives its predictions, and both scalings are tried."""
-    data = small_set()
-    candidates = fit(data, plan(data), Settings(references=level), lambda _: None)
-    x, q = data.train.x.numpy(), data.test.x.numpy()
-    keys = set()
-    for c in (c for c in candidates if c.family == "scikit-learn"):
-        names: dict[str, Any] = {"X": x, "y": data.train.y.numpy()}
-        exec(c.code, names)
-        assert (names["model"].predict(q) == c.model.predict(q)).mean() >= 0.97, c.key
-        assert c.rows == sum(COUNTS) and c.note == ""
-        keys.add(c.key)
-    assert {"KNeighborsClassifier", "LogisticRegression(balanced)", "NearestCentroid"} <= keys
-    assert ("LogisticRegression" in keys) == (level == "all")
-    for reference in references(data, plan(data), level):
-        first = {type(pipeline[0]).__name__ for pipeline in reference.pipelines()}
-        assert first == {"StandardScaler", "Normalizer"}
-        assert all("warm_start" not in code_of(p) for p in reference.pipelines())
-    assert not references(data, plan(data), "none")
-
-
-@pytest.mark.parametrize(("classes", "equal"), [(2, False), (6, True)])
-def test_discriminant_analysis_is_that_of_scikit_learn(classes: int, equal: bool) -> None:
-    data = small_set()
-    kept = data.train.y < classes
-    x, y = data.train.x[kept].numpy(), data.train.y[kept].numpy()
-    prior = np.full(classes, 1 / classes) if equal else None
-    ours, theirs = (
-        kind("lsqr", shrinkage=0.3, priors=prior).fit(x, y)
-        for kind in (Discriminant, LinearDiscriminantAnalysis)
-    )
-    q = data.test.x.numpy()
-    np.testing.assert_allclose(ours.predict_proba(q), theirs.predict_proba(q), atol=1e-4)
-
-
-def test_a_sample_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BUDGETS, "fast", dict.fromkeys(("linear", "classes", "pairs"), 100.0))
-    (study,), _ = run([small_set()], Settings(theory=False))
-    assert study.result is not None
-    for method in study.result.methods:
-        sampled = method.family == "scikit-learn"
-        assert ("stratified sample of" in method.note) == sampled, method.key
-        assert (method.rows < sum(COUNTS)) == sampled
 
 
 def test_features_that_do_not_carry_labels() -> None:

@@ -307,6 +307,7 @@ def test_a_limit_of_time_takes_the_first_points(
     assert some.cv_results_["params"] == whole.cv_results_["params"][:3]
     assert some.best_params_ in some.cv_results_["params"]
     assert some.predict(X).shape == (len(X),)
+    bad: Any
     for bad in (0, -1.0, "much"):
         with pytest.raises(ValueError, match="expected time_limit"):
             VMFClassifierCV(time_limit=bad).fit(X, y)

@@ -24,29 +24,21 @@ def read(
     X: Any,
     y: Any = None,
     *,
-    labels: str | None = None,
-    ids: Any = None,
-    groups: Any = None,
-    features: str | None = None,
-    test: tuple[Any, Any] | None = None,
-    val: tuple[Any, Any] | None = None,
     fit_fraction: float | None = None,
     seed: int = 0,
     drop_zero_rows: bool = False,
     skip_unknown_classes: bool = False,
+    **source: Any,
 ) -> list[FeatureSet]:
     """Read features and labels, and divide them if they have no test rows.
 
     Args:
-        X: The path of a feature file, a data frame, or features [N, p].
-        y: Labels [N] of an array; None for a file, and for a data frame with its labels.
-        labels, ids, groups, features: Names of columns of a file or data frame, by default the
-            usual ones; ``ids`` and ``groups`` of an array are values [N].
-        test, val: Features and labels of test and validation rows, of arrays.
+        X, y: As in `open_store`.
         fit_fraction: Fraction of the training rows to fit; the others validate.
         seed: Seed of the division and of the folds.
         drop_zero_rows: Leave out rows of zero vectors.
         skip_unknown_classes: Leave out rows of classes without a training row.
+        **source: Other arguments of `open_store`.
 
     Returns:
         The feature sets, ready for `resultant.analysis.run`.
@@ -59,7 +51,7 @@ def read(
         >>> data.class_names, {split.name: len(split) for split in data.splits}
         (('ant', 'bee'), {'train': 32, 'test': 8})
     """
-    title, store = open_store(X, y, labels, ids, groups, features, test, val)
+    title, store = open_store(X, y, **source)
     prepared = prepare(store, drop_zero_rows, skip_unknown_classes, seed=seed)
     return ready(prepared, title, fit_fraction, seed)
 
@@ -67,6 +59,7 @@ def read(
 def open_store(
     X: Any,
     y: Any = None,
+    *,
     labels: str | None = None,
     ids: Any = None,
     groups: Any = None,
@@ -74,7 +67,15 @@ def open_store(
     test: tuple[Any, Any] | None = None,
     val: tuple[Any, Any] | None = None,
 ) -> tuple[str, FeatureStore]:
-    """Return a title in a few words, and the store of a path, a data frame or arrays."""
+    """Open a path, a data frame or arrays as a store, and name it in a few words.
+
+    Args:
+        X: The path of a feature file, a data frame, or features [N, p].
+        y: Labels [N] of an array; None for a file, and for a data frame with its labels.
+        labels, ids, groups, features: Names of columns of a file or data frame, by default the
+            usual ones; ``ids`` and ``groups`` of an array are values [N].
+        test, val: Features and labels of test and validation rows, of arrays.
+    """
     whole = isinstance(X, str | os.PathLike)
     if whole or (y is None and hasattr(X, "columns")):
         if y is not None or test is not None or val is not None:

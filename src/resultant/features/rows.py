@@ -138,7 +138,7 @@ class FileRows(Rows):
         # In the byte order of this machine, and aligned; a map is a copy that may change.
         kind, mapped = part.dtype.newbyteorder("="), isinstance(part, np.memmap)
         rows = np.array(part, kind, copy=mapped or None, order="C")
-        return torch.from_numpy(np.require(rows, requirements="AW")).to(self.dtype)
+        return torch.from_numpy(np.require(rows, requirements=("A", "W"))).to(self.dtype)
 
 
 class ConcatRows(Rows):
