@@ -128,28 +128,25 @@ def test_summaries() -> None:
 def by_temperature(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor, rule: str) -> Any:
     """Accuracies of both halves and folds by temperature, with a fit per decision."""
 
-    def decide(keep: Tensor, z: Tensor, tau: float) -> int:
+    def decide(keep: Tensor, z: Tensor) -> list[Tensor]:
+        """Classes of queries by temperature, of a fit to some rows."""
         statistics = ClassStatistics(int(y.max()) + 1, x.shape[1])
         statistics.update(x[keep], y[keep])
-        return int(class_scores(z[None], statistics.state("proco"), tau, rule).argmax())
+        state = statistics.state("proco")
+        return [class_scores(z, state, tau, rule).argmax(1) for tau in TEMPERATURES]
 
-    place = [int((labels[:i] == labels[i]).sum()) for i in range(len(labels))]
-    fold = [int((y[:i] == y[i]).sum()) % 5 for i in range(len(y))]
-    counts = torch.bincount(y)
-    halves: tuple[list[Any], list[Any]] = ([], [])
-    folds = []
-    everything = torch.ones(len(y), dtype=torch.bool)
-    for tau in TEMPERATURES:
-        right = [decide(everything, z, tau) == c for z, c in zip(queries, labels, strict=True)]
-        for k in (0, 1):
-            halves[k].append(np.mean([r for r, p in zip(right, place, strict=True) if p % 2 == k]))
-        by_class: dict[int, list[bool]] = {}
-        for i, c in enumerate(y.tolist()):
-            if counts[c] > 1:
-                keep = torch.tensor([f != fold[i] or counts[y[j]] == 1 for j, f in enumerate(fold)])
-                by_class.setdefault(c, []).append(decide(keep, x[i], tau) == c)
-        folds.append(np.mean([np.mean(own) for own in by_class.values()]))
-    return halves, folds
+    place = torch.tensor([int((labels[:i] == labels[i]).sum()) % 2 for i in range(len(labels))])
+    fold = torch.tensor([int((y[:i] == y[i]).sum()) % 5 for i in range(len(y))])
+    counts, every = torch.bincount(y), torch.ones(len(y), dtype=torch.bool)
+    right = [(decided == labels).double() for decided in decide(every, queries)]
+    halves = [[float(own[place == k].mean()) for own in right] for k in (0, 1)]
+    own_class = torch.zeros(len(y), len(TEMPERATURES), dtype=torch.float64)
+    for i in range(len(y)):
+        decided = decide((fold != fold[i]) | (counts[y] == 1), x[i : i + 1])
+        own_class[i] = torch.tensor([bool(a == y[i]) for a in decided])
+    several = [c for c in range(len(counts)) if counts[c] > 1]
+    folds = torch.stack([own_class[y == c].mean(0) for c in several]).mean(0)
+    return halves, folds.tolist()
 
 
 def test_temperatures_are_chosen_as_the_protocol_says() -> None:

@@ -28,7 +28,7 @@ TAU = 0.1
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Four classes in the layout of ImageNet-LT, and a ResNet-50 as the authors save theirs."""
-    monkeypatch.setitem(listed.SIZES, "val", (9, 9, 9, 9))
+    monkeypatch.setitem(listed.SIZES, "val", (5, 5, 5, 5))
     about = published.PUBLISHED["imagenet-lt"]
     monkeypatch.setitem(published.PUBLISHED, "imagenet-lt", about._replace(num_classes=4))
     monkeypatch.setitem(import_proco.RECIPES, listed.NUM_CLASSES, import_proco.RECIPES[1000])

@@ -61,9 +61,9 @@ def check_patches(device: str, dtype: torch.dtype = torch.float32) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("check", ["check_small_images('cpu', 14)", "check_patches('cpu')"])
-def test_interpreted(check: str) -> None:
-    run_interpreted(f"from reproduction.cifar import test_kernels as t; t.{check}")
+def test_interpreted() -> None:
+    checks = "test.check_small_images('cpu', 14); test.check_patches('cpu')"
+    run_interpreted(f"from reproduction.cifar import test_kernels as test; {checks}")
 
 
 @pytest.mark.gpu
