@@ -49,7 +49,7 @@ def test_every_public_name_has_an_entry() -> None:
     others = " ".join(OTHERS.values()).split()
     assert sorted([*entries, *others]) == rs._public()
     for path in OTHERS:
-        assert Path(__file__).with_name(f"{path}.py").is_file(), path
+        assert (Path(__file__).parent / f"{path}.py").is_file(), path
 
 
 def alone(contract: Contract, argument: str) -> tuple[Callable[[Tensor], Tensor], Tensor]:
