@@ -185,15 +185,19 @@ class ClassStatistics:
         return self.add(z, y, self._require(z, y, weights, validate_args))
 
     @torch.no_grad()
-    def add(self, z: Tensor, y: Tensor, weights: Tensor | None = None) -> ClassStatistics:
-        """Add samples unchecked, with float64 weights; a vector of zeros has no direction."""
+    def add(
+        self, z: Tensor, y: Tensor, weights: Tensor | None = None, *, exact: bool = False
+    ) -> ClassStatistics:
+        """Add samples unchecked, with float64 weights; a vector of zeros has no direction. Vectors
+        that are ``exact`` are of unit length in float64."""
+        unweighted = weights is None or bool((weights == 1).all())
         self.count.index_add_(0, y, torch.ones_like(y))
         weights = z.new_ones(len(z), dtype=torch.float64) if weights is None else weights
         self.weight.index_add_(0, y, weights)
         for rows in feature_slices(z):
             # A rounded length would change 1 - R, and with it a large concentration.
-            x = normalized(z[rows])
-            weighted = x * weights[rows, None]
+            x = z[rows] if exact else normalized(z[rows])
+            weighted = x if unweighted else x * weights[rows, None]
             self.total.index_add_(0, y[rows], weighted)
             if self.scatter is not None:
                 self.scatter.addmm_(x.T, weighted)

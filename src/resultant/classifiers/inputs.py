@@ -122,7 +122,7 @@ class Sample:
         for at in self.chunks(index):
             x = directions(self.rows[at])[0]
             x = x if metric is None else metric.transform(x)
-            statistics.add(x, self.y[at], self.w[at])
+            statistics.add(x, self.y[at], self.w[at], exact=True)
         return statistics
 
     def metric_sums(
