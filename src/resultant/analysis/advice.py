@@ -56,15 +56,13 @@ def next_steps(
     fitted: str,
 ) -> Iterator[str]:
     """Yield sentences about what to do next; ``fitted`` is the method of the learning curve."""
+    unexpected = ""
     if (errors := tables.get("label")) is not None and errors.total:
         begin = f"begin with {errors.places.name(0)}"
         if used.accuracy.value < MOSTLY_RIGHT:
-            # Then it disagrees with many labels that are right.
-            yield (
-                f"Check labels of the table below; {begin}. Many of the {errors.total:,} rows may "
-                "be errors of the classifier, which is right on "
-                f"{100 * used.accuracy.value:.0f} % of the test rows."
-            )
+            unexpected = f"{errors.total:,} labels are not those that the classifier expects, which"
+            unexpected += f" is right on {100 * used.accuracy.value:.0f} % of the test rows: many"
+            unexpected += f" of them may be right. To look for wrong ones, {begin}."
         else:
             rows = counted(errors.total, "label that is", "labels that are")
             first = f"Check {rows} likely wrong; {begin}"
@@ -94,6 +92,8 @@ def next_steps(
     if len(curve) > 1:
         share = curve[-2].rows / curve[-1].rows
         yield f"{fitted} {about_rows(data, curve[-2].rest, share)}"
+    if unexpected:
+        yield unexpected
 
 
 def about_rows(data: FeatureData, gain: Difference, share: float) -> str:

@@ -91,16 +91,18 @@ def _predict(
 
 def log_probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:
     """Return the log probabilities [n, C] of rows [n, p]; -inf for classes that were not fitted."""
-    s = torch.as_tensor(model.predict_log_proba(x.numpy()))
-    if s.shape[1] == num_classes:
-        return s
-    every = s.new_full((len(s), num_classes), -torch.inf)
-    return every.index_copy_(1, torch.as_tensor(model.classes_), s)
+    return of_all(model, model.predict_log_proba(x.numpy()), num_classes, -torch.inf)
 
 
 def probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:
     """Return the probabilities [n, C] of rows [n, p]; zero for classes that were not fitted."""
-    p = torch.as_tensor(model.predict_proba(x.numpy()))
-    if p.shape[1] == num_classes:
-        return p
-    return p.new_zeros(len(p), num_classes).index_copy_(1, torch.as_tensor(model.classes_), p)
+    return of_all(model, model.predict_proba(x.numpy()), num_classes, 0.0)
+
+
+def of_all(model: Any, values: Any, num_classes: int, missing: float) -> Tensor:
+    """Return values of fitted classes in columns of all classes [n, C]."""
+    values = torch.as_tensor(values)
+    if values.shape[1] == num_classes:
+        return values
+    every = values.new_full((len(values), num_classes), missing)
+    return every.index_copy_(1, torch.as_tensor(model.classes_), values)

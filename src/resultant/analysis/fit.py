@@ -24,7 +24,7 @@ from torch import Tensor
 
 from resultant._core.arrays import directions
 from resultant._core.text import counted
-from resultant.analysis.candidate import Candidate, Predictions, predictions, probabilities
+from resultant.analysis.candidate import Candidate, Predictions, of_all, predictions, probabilities
 from resultant.analysis.metrics import stratified
 from resultant.analysis.references import TRIAL, Reference, affordable, code_of, settings_of, table
 from resultant.analysis.saved import ScaledClassifier
@@ -215,9 +215,7 @@ def scores_of(model: Any, plan: Plan, rows: Tensor, num_classes: int) -> Tensor:
     parts = []
     for _, x, _ in plan.validation.chunks(rows, num_classes):
         if isinstance(model, ScaledClassifier):
-            s = torch.from_numpy(model.log_proba(x.numpy()))
-            every = s.new_full((len(s), num_classes), -torch.inf)
-            parts.append(every.index_copy_(1, torch.as_tensor(model.classes_), s))
+            parts.append(of_all(model, model.log_proba(x.numpy()), num_classes, -torch.inf))
         else:
             parts.append(probabilities(model, x, num_classes).double().log())
     return torch.cat(parts)
