@@ -122,6 +122,17 @@ def values() -> list[Row]:
     return list(rows.values())
 
 
+def ratios() -> list[Row]:
+    """Measure one value of the ratio R over the dimension."""
+    rows: dict[str, Row] = {}
+    for p in DIMENSIONS:
+        kappa = p * np.logspace(-2, 2, VALUES)
+        for method, ratio in peers.ratios().items():
+            row = rows.setdefault(method, {"us per value of R": method})
+            row[f"p = {p:,}"] = 1e6 * seconds(lambda: ratio(kappa, p)) / VALUES
+    return list(rows.values())
+
+
 def growth() -> list[Row]:
     """Measure `class_scores` of float32 queries in ms, and the matrix product inside it."""
     rows = []
@@ -150,6 +161,9 @@ the entropy."""
 Calls of {VALUES:,} values in float64 ({FEW} for the recurrence of ProCo), kappa around p. Ours is a
 score with its slope; the others are one value of a Bessel function, and a score needs two."""
     yield note, values()
+    note = f"""\
+Calls of {VALUES:,} values of the Bessel ratio R, kappa from p / 100 to 100 p."""
+    yield note, ratios()
     note = (
         "`class_scores` of float32 queries, and the product of queries and class directions alone."
     )

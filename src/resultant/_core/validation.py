@@ -147,7 +147,8 @@ def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> 
 
 def values_of(a: Tensor) -> Tensor:
     """Return a tensor without gradient; inside torch.func transforms, that of the whole batch."""
-    return modes.unwrapped(a.detach()).detach()
+    inside = modes.unwrapped(a.detach() if a.requires_grad else a)
+    return inside.detach() if inside.requires_grad else inside
 
 
 def require_in_range(

@@ -77,7 +77,7 @@ def class_gains(g: Tensor, beta: float | Tensor, family: str, mean: Tensor | Non
     """Return gains g [..., C] with their mean or a given one, and targets; beta may be [..., 1]."""
     mean = g.mean(-1, keepdim=True) if mean is None else mean
     if family == "linear":
-        return Gains(g, mean, torch.lerp(mean.expand_as(g), g, beta))  # exact at both ends
+        return Gains(g, mean, torch.lerp(mean, g, beta))  # exact at both ends
     # Powers of g/mean neither overflow nor vanish where powers of g would.
     power = (g / torch.where(mean > 0, mean, 1.0)) ** beta
     average = power.mean(-1, keepdim=True)
@@ -106,12 +106,14 @@ def require_gains(g: Tensor, beta: float, family: str) -> None:
 def require_targets(tau: Tensor, gains: Gains, rule: Rule, dtype: torch.dtype) -> None:
     """Raise unless every class has a target gain and, if the rule needs it, a temperature."""
     g, _, target = gains
+    star = tau * (g / target) if rule.realization in TEMPERED else None
+    # Such temperatures are positive, as are then the gains.
+    if star is not None and bool(validation.values_of(comparable(star, dtype)).all()):
+        return
     require_gains(g, rule.beta, rule.family)
-    if rule.realization not in TEMPERED:
+    if star is None:
         return
-    (least, most), star = temperature_range(dtype), tau * (g / target)
-    if bool(validation.values_of((target > 0) & (g > 0) & comparable(star, dtype)).all()):
-        return
+    least, most = temperature_range(dtype)
     of = f"{rule.family}, beta = {rule.beta:g}"
     for need, values, good in (
         ("target gains > 0 for a class temperature", target, target > 0),

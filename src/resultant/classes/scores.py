@@ -68,12 +68,13 @@ def score_terms(
         return ScoreTerms(None, gains.mean)
     if realization == "angular":
         return ScoreTerms(tau, gains.target - gains.g)
-    star = class_temperature(tau, gains.g, gains.target, kappa.dtype).to(kappa.dtype)
+    star = class_temperature(tau, gains.g, gains.target, kappa.dtype)
+    star = as_dtype(star, kappa.dtype)
     if realization == "temperature":
         return ScoreTerms(star)
     # From the rounded arguments: the intercepts are large, and only their difference remains.
-    both = torch.stack([tau.expand_as(star), star]).double()
-    h0, h1 = vmf_score(0.0, kappa.double(), both, p, validate_args=False)
+    both = as_dtype(torch.stack([tau.expand_as(star), star]), torch.float64)
+    h0, h1 = vmf_score(0.0, as_dtype(kappa, torch.float64), both, p, validate_args=False)
     return ScoreTerms(star, None, h0 - h1)
 
 
@@ -185,8 +186,13 @@ def realize(
     if offset is not None:
         shift = offset if shift is None else shift + offset
     given = slope, shift, offset
-    added = (None if a is None else as_dtype(a, dtype).expand_as(kappa) for a in given)
+    added = (None if a is None else _of_each(as_dtype(a, dtype), kappa) for a in given)
     return ClassScores(as_dtype(state.mu, dtype), kappa, tau, *added)
+
+
+def _of_each(a: Tensor, kappa: Tensor) -> Tensor:
+    """Return a number of each class."""
+    return a if a.shape == kappa.shape else a.expand_as(kappa)
 
 
 def target_temperature(
@@ -301,7 +307,7 @@ def _temperature_and_gains(
     tau = require_temperature(rule.tau, state.num_classes, state.mu.device, validate, dtype=dtype)
     if rule.realization == "native":
         return tau, None
-    g = gain_at(state.dim, state.kappa.double(), tau)
+    g = gain_at(state.dim, as_dtype(state.kappa, torch.float64), tau)
     gains = class_gains(g, rule.beta, rule.family)
     if rule.realization in EDITED and validation.should_validate(validate, g):
         require_targets(tau, gains, rule, dtype)

@@ -1,5 +1,6 @@
 """Evaluation of the score: by the kernel of a CPU or of a GPU, otherwise as a torch expression."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -37,9 +38,16 @@ def by_rows(
     classes = shape[len(shape) - len(own) :]
     # Not -1: there may be no rows.
     rows = shape.numel() // max(1, classes.numel()), classes.numel()
-    kappa, tau = (a if a.numel() == 1 else a.expand(classes).reshape(-1) for a in (kappa, tau))
-    results = kernel(rho.expand(shape).reshape(rows), kappa, tau, p, slope)
-    return tuple(a.reshape(shape) for a in results)
+    kappa, tau = (a if a.numel() == 1 else _shaped(a, classes) for a in (kappa, tau))
+    results = kernel(_shaped(_shaped(rho, shape), rows), kappa, tau, p, slope)
+    return tuple(_shaped(a, shape) for a in results)
+
+
+def _shaped(a: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return ``a`` in a shape, to which it may broadcast, without a view where it has it."""
+    if a.shape == shape:
+        return a
+    return a.reshape(shape) if a.numel() == math.prod(shape) else a.expand(shape)
 
 
 def expression(rho: Tensor, kappa: Tensor, tau: Tensor, p: int, slope: bool) -> tuple[Tensor, ...]:

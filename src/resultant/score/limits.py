@@ -1,6 +1,7 @@
 """Arguments of a score as tensors, and their limits: the largest kappa, and the temperatures."""
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -35,11 +36,11 @@ def require_temperature(
     name: str = "tau",
 ) -> Tensor:
     """Return tau, a number or [C], as float64 on the device; raise unless `require_comparable`."""
-    value = validation.tensors(**{name: tau})[0][0]
-    if not isinstance(tau, Tensor):
+    if isinstance(tau, Real) and not isinstance(tau, bool):
         require_comparable(name, float(tau), dtype)
         # Filled on the device: a copy from the host would synchronise.
         return torch.full((), float(tau), dtype=torch.float64, device=device)
+    value = validation.tensors(**{name: tau})[0][0]
     if value.dim() and value.shape != (num_classes,):
         raise ValueError(f"expected {name} to be a number or [{num_classes}], got {shape_of(tau)}")
     if validation.should_validate(validate, tau):
