@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,10 +33,20 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_arms(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arms(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tune, "MOST", 30)
     out, work = data / "tune.jsonl", data / "work"
-    given = {"data": data, "out": out, "work": work, "device": "cpu", "sets": ("cifar100",)}
-    given |= {"networks": ("test_resnet",), "tails": (10,), "epochs": 1, "size": 32, "seeds": (0,)}
+    given: dict[str, Any] = {"data": data, "out": out, "work": work, "device": "cpu"}
+    given |= {
+        "sets": ("cifar100",),
+        "networks": ("test_resnet",),
+        "tails": (10,),
+        "epochs": 1,
+        "size": 32,
+        "seeds": (0,),
+    }
     tune.main(**given, arms=("default", "logit-adjusted"))
     first = out.read_text()
     tune.main(**given, arms=("default", "logit-adjusted", "equal time", "supcon", "bcl"))
@@ -49,10 +60,15 @@ def test_arms(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
         share = record[record["chosen"]]["balanced accuracy"]
         assert float(tune.right(record).mean()) == pytest.approx(share)
         assert len(record["labels"]) == 32
+    # Seconds of shared features count in all; nothing begins that would end too late.
+    assert all(record["all"] > record["seconds"]["fine-tuning"] for record in records)
+    tune.main(**given | {"seeds": (1,)}, arms=("default",), minutes=0.0)
+    assert len(tune.read(out)) == 5
     # All arms begin with the same features.
     assert len({record["frozen"]["accuracy"] for record in records}) == 1
     lines = capsys.readouterr().out.strip().splitlines()
-    assert len(lines) == 4 + 2 + 5 and "| bcl |" in lines[-1]
+    # A line of each record, and the two tables.
+    assert len(lines) == 5 + 4 + 2 + 5 + 2 + 5 and "| bcl |" in lines[-1]
     ahead = tune.right(records[0]).mean() - tune.right(records[-1]).mean()
     assert f"{100 * float(ahead):+.1f} [" in lines[-1]
 
@@ -63,7 +79,7 @@ def test_rivals_are_trained(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for kind in ("supcon", "bcl"):
         monkeypatch.setattr(tune.Rival, "kind", kind)
-        rival = tuner_of(CONFIG, tune.Rival)
+        rival = tuner_of(CONFIG, kind=tune.Rival)
         assert isinstance(rival, tune.Rival) and rival.classification is not None
         before = [p.clone() for p in rival.rival.parameters()]
         x, y = rival.batches.batch()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import mannwhitneyu
 from sklearn import base
@@ -116,6 +117,39 @@ def test_the_promise_holds_per_class(model: Any, calibrated: bool) -> None:
     error = missed.std(0) / np.sqrt(60)
     assert (missed.mean(0) < 0.2 + 4 * error).all(), missed.mean(0)
     assert (missed.mean(0)[:3] > 0.2 - 4 * error[:3] - 2 / size.mean(0)[:3]).all()
+
+
+def test_rows_of_the_fit_are_ranked_by_fits_without_them() -> None:
+    """The scale and the p-values of the scores of each fit for its rows, collected by hand."""
+    X, y = sample(seed=3)
+    settings: dict[str, Any] = {"temperature": 0.2, "whiten": "within"}
+    model, turn = VMFClassifier(**settings).fit(X, y), np.arange(len(y)) % 3
+    without, scores = [], np.empty((len(y), len(model.classes_)))
+    for k in range(3):
+        other = VMFClassifier(**settings).fit(X[turn != k], y[turn != k])
+        without.append((np.flatnonzero(turn == k), other))
+        scores[turn == k] = other.decision_function(X[turn == k]) / other.scale_
+    model.calibrate(X, y, without=without)
+    codes = np.searchsorted(model.classes_, y)
+
+    def loss(log_scale: float) -> float:
+        s, few = np.exp(log_scale) * scores, 1 / (len(y) + 1)
+        own = s[np.arange(len(y)), codes]
+        return float((logsumexp(s, 1) - (1 - few) * own - few * s.mean(1)).sum())
+
+    best = minimize_scalar(loss, bounds=(-8, 8), method="bounded", options={"xatol": 1e-9})
+    assert model.scale_ == pytest.approx(np.exp(best.x), rel=1e-3)
+    known = model.conformal_
+    s = scores * known.scale
+    total = np.logaddexp(logsumexp(s, 1), -np.inf if known.none is None else known.none)
+    own = (s - total[:, None])[np.arange(len(y)), codes]
+    expected = np.concatenate([np.sort(own[codes == c]) for c in range(len(model.classes_))])
+    np.testing.assert_allclose(known.scores, expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="a fit without each of the rows, got none for some"):
+        model.calibrate(X, y, without=without[:2])
+    other = VMFClassifier(**settings).fit(X[y != y[0]], y[y != y[0]])
+    with pytest.raises(ValueError, match="that know the same classes, got others"):
+        model.calibrate(X, y, without=[(np.arange(len(y)), other)])
 
 
 def test_groups_of_classes_of_few_rows() -> None:

@@ -32,7 +32,8 @@ from resultant.training.checkpoints import TRAINED, load_network
 from resultant.training.config import Run, TuneConfig
 from resultant.training.encoder import build, timm_encoder
 from resultant.training.export import PictureModule
-from resultant.training.tune import Head, Watch, with_validation
+from resultant.training.heads import Head, best_head, folds
+from resultant.training.tune import Watch, with_validation
 from resultant.training.tuner import Tuner, freeze, scheduler_of, stage_parameters
 
 # A class with a comma, and one that looks like a number.
@@ -84,7 +85,7 @@ def test_what_is_reported_is_what_predict_does(
 ) -> None:
     """Whichever is chosen: validated and tested numbers, from the files of the folder alone."""
     monkeypatch.setattr(
-        tuning._Work, "choice", lambda self, heads: next(h for h in heads if h.key == key)
+        tuning, "best_head", lambda heads, w: next(h for h in heads if h.key == key)
     )
     shutil.copytree("out", tmp_path / "out")
     result = run(tmp_path / "out")
@@ -95,10 +96,11 @@ def test_what_is_reported_is_what_predict_does(
     command = f"predict {tmp_path / 'out'} data --out {tmp_path / 'p.parquet'} --device cpu"
     assert call(command) == 0
     table = parquet.read_table(tmp_path / "p.parquet").to_pandas().set_index("file")
-    for name, got in (
-        ("val", method["validation"]),
-        ("test", method["test"]["balanced accuracy"]["value"]),
-    ):
+    numbers = {"test": method["test"]["balanced accuracy"]["value"]}
+    if key == "own":
+        # Classifiers of features have been fitted to the validation images since.
+        numbers["val"] = method["validation"]
+    for name, got in numbers.items():
         source = splits.held_out_splits[name]
         files = [source.name(i) for i in range(len(source))]
         truth = np.array([Path(file).parent.name for file in files])
@@ -119,7 +121,7 @@ def test_probabilities_of_the_own_classifier_are_calibrated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a factor of the logits, fitted to validation images; predict and export use it."""
-    monkeypatch.setattr(tuning._Work, "choice", lambda self, heads: heads[1])
+    monkeypatch.setattr(tuning, "best_head", lambda heads, w: heads[1])
     shutil.copytree("out", tmp_path / "out")
     model = run(tmp_path / "out").model
     assert model.network is not None and model.scale != 1.0
@@ -142,27 +144,37 @@ def test_probabilities_of_the_own_classifier_are_calibrated(
 @pytest.mark.slow
 @pytest.mark.usefixtures("there")
 @pytest.mark.parametrize("key", ["head", "refined"])
-def test_probabilities_and_sets_are_those_of_validation_images(
+def test_validation_images_are_fitted_after_the_choice(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a tuned network; its training rows would promise too much. By the p-values themselves."""
+    """A fit to both by hand; fits without a fifth of the validation rows validate and calibrate."""
     monkeypatch.setattr(
-        tuning._Work, "choice", lambda self, heads: next(h for h in heads if h.key == key)
+        tuning, "best_head", lambda heads, w: next(h for h in heads if h.key == key)
     )
     shutil.copytree("out", tmp_path / "out")
-    model = run(tmp_path / "out").model
-    classifier, store = model.classifier, FeatureStore.open(tmp_path / "out" / "tuned.safetensors")
-    x, names = store["val/encoder"].float(), np.array(store.metadata["class_names"])
-    y = names[store["val/labels"]]
+    result = run(tmp_path / "out")
+    (method,) = (m for m in result.report["methods"] if m["key"] == key)
+    model, store = result.model, FeatureStore.open(tmp_path / "out" / "tuned.safetensors")
+    classifier, names = model.classifier, np.array(store.metadata["class_names"])
+    x, y = store["val/encoder"].float(), names[store["val/labels"]]
+    rows, own = store["train/encoder"].float().numpy(), names[store["train/labels"]]
 
-    if key == "refined":
-        rows, own = store["train/encoder"].float().numpy(), names[store["train/labels"]]
-        by_hand = VMFClassifier(refine=0.3, whiten="within", shrinkage=0.85).fit(rows, own)
-        before = by_hand.predict_proba(x.numpy())
-        by_hand.calibrate(x.numpy(), y)
-        expected = by_hand.predict_proba(x.numpy())
-        np.testing.assert_allclose(classifier.predict_proba(x.numpy()), expected, rtol=1e-5)
-        assert not np.allclose(before, expected)
+    def fitted(used: np.ndarray) -> Any:
+        kept = {**classifier.get_params(), "device": None}
+        if key == "refined":
+            kept |= {"refine": 0.3, "whiten": "within", "shrinkage": 0.85}
+        return VMFClassifier(**kept).fit(np.r_[rows, x.numpy()[used]], np.r_[own, y[used]])
+
+    parts = folds(y)
+    assert sorted(np.concatenate(parts)) == list(range(len(y))) and len(parts) == 5
+    pairs = [(part, fitted(~np.isin(np.arange(len(y)), part))) for part in parts]
+    right = np.empty(len(y))
+    for part, other in pairs:
+        right[part] = other.predict(x.numpy()[part]) == y[part]
+    assert method["validation"] == pytest.approx(balanced(right, y), abs=1e-12)
+    by_hand = fitted(np.ones(len(y), dtype=bool)).calibrate(x.numpy(), y, without=pairs)
+    expected = by_hand.predict_proba(x.numpy())
+    np.testing.assert_allclose(classifier.predict_proba(x.numpy()), expected, rtol=1e-4)
     assert classifier.conformal_.held_out and len(classifier.conformal_.scores) == len(y)
     table = model.predict("data", error=0.4).to_pandas()
     sets = classifier.predict_set(x.numpy(), error=0.4)
@@ -350,7 +362,7 @@ def test_a_folder_of_a_network_is_not_needed_later(
     assert set(table["predicted"]) <= {*SIZES, "single"}
 
 
-def tuner_of(config: TuneConfig, images: int = 0) -> Tuner:
+def tuner_of(config: TuneConfig, images: int = 0, kind: type[Tuner] = Tuner) -> Tuner:
     """A tuner on one batch that comes again and again, with some validation images."""
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(2 * N, 3, config.size, config.size, generator=generator), torch.arange(N) % C
@@ -360,7 +372,7 @@ def tuner_of(config: TuneConfig, images: int = 0) -> Tuner:
     )
     batches.advance = lambda: None
     counts, device = torch.tensor([4, 2, 1]), torch.device("cpu")
-    return Tuner(config, Run("angular"), batches, counts, device, validation=images)
+    return kind(config, Run("angular"), batches, counts, device, validation=images)
 
 
 def require_same(got: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
@@ -507,14 +519,13 @@ def test_the_classifier_starts_at_the_classes() -> None:
 )
 def test_choice(frozen: str, own: str, head: str, chosen: str) -> None:
     weights = torch.full((len(own),), 1 / len(own), dtype=torch.float64)
-    work: Any = SimpleNamespace(weights=lambda split: weights)
     right = {"frozen": frozen, "own": own, "head": head}
     none: Any = None
     heads = [
         Head(key, key, none, None, torch.tensor([*map(float, hits)]).double(), torch.zeros(1))
         for key, hits in right.items()
     ]
-    assert tuning._Work.choice(work, heads).key == chosen
+    assert best_head(heads, weights).key == chosen
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """The vMF classifier, and the nearest class direction."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -101,7 +103,14 @@ class VMFClassifier(DirectionClassifier):
         self.estimator = estimator
         self.components = components
 
-    def calibrate(self, X: Any, y: Any, sample_weight: Any = None, method: str = "scale") -> Self:
+    def calibrate(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        method: str = "scale",
+        without: Sequence[tuple[Any, "VMFClassifier"]] | None = None,
+    ) -> Self:
         """Calibrate `predict_proba`, `p_values` and `predict_set` on rows that were not fitted,
         such as a validation split.
 
@@ -110,6 +119,8 @@ class VMFClassifier(DirectionClassifier):
             sample_weight: Weights [N] >= 0 in the calibration, one per row by default.
             method: ``scale`` fits ``scale_``, which changes no prediction; ``sigmoid`` and
                 ``isotonic`` fit a curve per class, as ``CalibratedClassifierCV``, which does.
+            without: For rows that were fitted: pairs of positions of rows in X and of a classifier
+                with the same parameters that was fitted without these rows.
 
         Returns:
             This classifier; `save` keeps the calibration.
@@ -127,15 +138,14 @@ class VMFClassifier(DirectionClassifier):
         if method not in METHODS:
             raise ValueError(f"expected method to be one of {METHODS}, got {method!r}")
         sample, _ = labelled(self, X, y, sample_weight, classes=self.classes_, reset=False)
-        conformal = self._held_out(X, sample)
+        scores = self._left_out_scores(X, without).to(sample.y.device)
+        conformal = self._held_out(scores, sample)
         if method != "scale":
-            fitted = fit_calibration(
-                self._scores(X).to(sample.y.device), sample.y, sample.w, method
-            )
+            fitted = fit_calibration(scores, sample.y, sample.w, method)
             self.calibration_ = {**fitted, "rule": self._written_rule()}
             self.conformal_ = conformal
             return self
-        scores = self._scores(X).to(sample.y.device) / self._scale()
+        scores = scores / self._scale()
         known = (sample.w > 0) & scores.gather(1, sample.y[:, None])[:, 0].isfinite()
         if not known.any():
             raise ValueError("expected a row of a class that was fitted, got none")
@@ -143,9 +153,28 @@ class VMFClassifier(DirectionClassifier):
         self.calibration_, self.conformal_ = None, conformal
         return self
 
-    def _held_out(self, X: Any, sample: Sample) -> Conformal:
+    def _left_out_scores(
+        self, X: Any, without: Sequence[tuple[Any, "VMFClassifier"]] | None
+    ) -> Tensor:
+        """Return the scores [N, C] of rows, by classifiers that were fitted without them."""
+        if without is None:
+            return self._scores(X)
+        scores = torch.full((len(X), len(self.classes_)), torch.nan, dtype=torch.float64)
+        x = X if isinstance(X, Tensor) else np.asarray(X)
+        for rows, other in without:
+            if not np.array_equal(other.classes_, self.classes_):
+                raise ValueError(
+                    "expected fits without rows that know the same classes, got others"
+                )
+            own = other._scores(x[rows]).to(scores)
+            scores[torch.as_tensor(rows)] = own * (self._scale() / other._scale())
+        if scores.isnan().any():
+            raise ValueError("expected a fit without each of the rows, got none for some")
+        return scores
+
+    def _held_out(self, scores: Tensor, sample: Sample) -> Conformal:
         """Rank the scores of rows that were not fitted; nothing in the scores comes from them."""
-        scores = self._scores(X).to(sample.y.device) / self._scale()
+        scores = scores / self._scale()
         try:
             none, scale = (known := self._conformal()).none, known.scale
         except ValueError:

@@ -53,7 +53,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         "classes: by rank). Differences are points with 95 % intervals for the same images.",
         "",
         f"- Images: {sizes}; {classes} of {low:,} to {high:,} training images. The {metric} on "
-        "the validation images has chosen; the test images have chosen nothing.",
+        "the validation images has chosen; the test images have chosen nothing. Classifiers of "
+        "features are fitted to training and validation images.",
         f"- Training: {counted(epochs['trained'], 'epoch', 'epochs')} of {epochs['most']}; "
         f"epoch {epochs['best']} is kept.",
         f"- Time on {report['device']}: {times}.",

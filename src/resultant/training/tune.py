@@ -27,12 +27,8 @@ from resultant._core.files import lock_folder, make_folder, require_writable_fol
 from resultant._core.text import counted
 from resultant.analysis.choose import choose
 from resultant.analysis.fit import fit
-from resultant.analysis.metrics import mean_and_error, paired_gain, share
 from resultant.analysis.read import ready
-from resultant.analysis.split import BALANCED, Settings, choose_metric, plan, row_weights
-from resultant.classes.groups import group_masks
-from resultant.classifiers.calibration import fit_scale
-from resultant.classifiers.vmf import VMFClassifier
+from resultant.analysis.split import Settings, choose_metric, plan, row_weights
 from resultant.features.naming import Location
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
@@ -48,6 +44,7 @@ from resultant.training.config import Run, TuneConfig
 from resultant.training.encoder import build, name_in_timm
 from resultant.training.evaluation import network_outputs
 from resultant.training.extract import Precision, extract, timm_network
+from resultant.training.heads import Head, best_head, compared, head, own_head, refined
 from resultant.training.job import Progress
 from resultant.training.loop import train
 from resultant.training.network_files import BEST, CLASSIFIER, NETWORK
@@ -61,13 +58,8 @@ FROZEN, TUNED, RESULTS, PAGE = "frozen.safetensors", "tuned.safetensors", "tune.
 TRAINING, STORE = "training", "store"
 # The entry of `ImageSplits.about` with the training images per class before some validate.
 COUNTS = "counts"
-# Standard errors by which a fine-tuned network must be ahead on the validation images: the network
-# as it came is simpler.
-AHEAD = 1.0
 # Steps of an epoch of few images, and the least batch size for them.
 STEPS, LEAST = 32, 16
-# Refined classes on tuned features, whose training rows promise too much to choose by.
-REFINED: dict[str, Any] = {"refine": 0.3, "whiten": "within", "shrinkage": 0.85}
 
 
 @dataclass(frozen=True)
@@ -79,19 +71,6 @@ class Watch:
     epoch: Callable[[Progress], object] | None = None  # after an epoch
     part: Callable[[float], object] | None = None  # with the finished share of an epoch
     note: Callable[[str], object] | None = None  # with sentences
-
-
-@dataclass(frozen=True, eq=False)
-class Head:
-    """A network with a classifier of its features, and predictions of the held-out images."""
-
-    key: str  # frozen, own, head or refined
-    name: str  # name for people
-    network: LoadedNetwork
-    classifier: Any  # None for the classifier of the network
-    validated: Tensor  # correct predictions [V] of the validation images, 1 or 0
-    tested: Tensor  # correct predictions [M] of the test images
-    scale: float | None = None  # factor of the logits of the network's own classifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,10 +248,11 @@ class _Work:
         trained = self.timed("fine-tuning", self.train, before)
         network = self.tuned_network(trained)
         after = self.timed("tuned features", self.features, network, TUNED, "tuned network")
-        heads.append(self.own(network, after))
+        heads.append(own_head(network, after, self.device))
         heads.append(self.timed("tuned head", self.head, "head", network, after, "none"))
-        heads.append(self.timed("refined head", self.refined, network, after))
-        chosen = self.choice(heads)
+        self.watch.step("fit refined classes")
+        heads.append(self.timed("refined head", refined, network, after, self.names))
+        chosen = best_head(heads, self.weights("val"))
         self.write(chosen)
         report = json.loads(json.dumps(self.report(heads, chosen, trained), allow_nan=False))
         text = markdown(report)
@@ -327,33 +307,13 @@ class _Work:
         self.unknown = sorted(set(self.data.class_names).difference(data.class_names))
         # The names of the folders, also where they are numbers.
         one.model.classes_ = np.array(data.class_names)
-        return self.judged(key, one.name, network, store, one.model)
+        refits = one.rows == len(data.fitted)
+        return head(key, one.name, network, store, self.names, one.model, refits)
 
-    def refined(self, network: LoadedNetwork, store: FeatureStore) -> Head:
-        """Fit the refined classes of `REFINED`, which nothing chooses."""
-        self.watch.step("fit refined classes")
-        names = np.array(self.data.class_names)
-        model = VMFClassifier(**REFINED)
-        model.fit(store["train/encoder"].float().numpy(), names[store["train/labels"].numpy()])
-        return self.judged("refined", "refined vMF", network, store, model)
-
-    def judged(
-        self, key: str, name: str, network: LoadedNetwork, store: FeatureStore, classifier: Any
-    ) -> Head:
-        """Return a network and a classifier, with what both predict correctly. Validation rows
-        calibrate the probabilities and sets of tuned features: training rows promise too much."""
-        if key != "frozen":
-            x, y = store["val/encoder"].float().numpy(), self.val.labels
-            classifier.calibrate(x, np.array(self.data.class_names)[y])
-        found = {split: self.right(store, split, classifier) for split in self.labels}
-        name += f" on the {'frozen' if key == 'frozen' else 'tuned'} features"
-        return Head(key, name, network, classifier, found["val"], found["test"])
-
-    def right(self, store: FeatureStore, split: str, classifier: Any) -> Tensor:
-        """Return the correct predictions [N] of a classifier of features, 1 or 0."""
-        p = np.asarray(classifier.predict_proba(store[f"{split}/encoder"].float().numpy()))
-        names = np.array(self.data.class_names)[self.data.held_out_splits[split].labels]
-        return torch.from_numpy(classifier.classes_[p.argmax(1)] == names).double()
+    @property
+    def names(self) -> np.ndarray:
+        """The names [C] of the classes."""
+        return np.array(self.data.class_names)
 
     def train(self, before: FeatureStore) -> Tuner:
         """Fine-tune the network, or continue."""
@@ -480,27 +440,6 @@ class _Work:
         contents = self.data.train.contents, self.val.contents
         return torch.from_numpy(np.concatenate(contents))
 
-    def own(self, network: LoadedNetwork, store: FeatureStore) -> Head:
-        """Return the tuned network with its own classifier."""
-        classifier: Any = network.network.classifier
-        found, scores = {}, {}
-        with torch.no_grad():
-            for name, y in self.labels.items():
-                x = store[f"{name}/encoder"].float().to(self.device)
-                scores[name] = classifier.to(self.device)(x).double().cpu()
-                found[name] = (scores[name].argmax(-1) == y).double()
-        # Its probabilities are calibrated as those of the other heads.
-        scale = fit_scale(scores["val"], self.labels["val"], torch.ones(len(self.val)).double())
-        return Head("own", "its own classifier", network, None, found["val"], found["test"], scale)
-
-    def choice(self, heads: list[Head]) -> Head:
-        """Return the best of the tuned ones if it is ahead of the frozen network on validation."""
-        weights = self.weights("val")
-        frozen, *tuned = heads
-        best = max(tuned, key=lambda one: float(one.validated @ weights))
-        gain, error = mean_and_error(best.validated - frozen.validated, weights)
-        return best if gain > AHEAD * error else frozen
-
     def write(self, chosen: Head) -> None:
         """Write the network and the classifier that predict."""
         file = self.out / CLASSIFIER
@@ -522,61 +461,22 @@ class _Work:
 
     def report(self, heads: list[Head], chosen: Head, tuner: Tuner) -> dict[str, Any]:
         """Return all numbers as JSON types."""
-        frozen, counts = heads[0], self.counts
-        masks = group_masks(counts)
-        y = self.labels["test"]
-        every = torch.ones(len(counts), dtype=torch.bool)
-        measures = {"accuracy": None, BALANCED: every, **masks}
-
-        def weights(classes: Tensor | None) -> Tensor | None:
-            if classes is None:
-                return torch.full((len(y),), 1 / len(y), dtype=torch.float64)
-            inside = classes[y]
-            if not inside.any():
-                return None
-            own = torch.zeros(len(y), dtype=torch.float64)
-            own[inside] = row_weights(y[inside], BALANCED)
-            return own
-
-        named = {name: weights(classes) for name, classes in measures.items()}
-        known = {name: own for name, own in named.items() if own is not None}
-        methods = []
-        for one in heads:
-            numbers = {name: share(one.tested, own).to_dict() for name, own in known.items()}
-            against = {
-                name: paired_gain(frozen.tested, one.tested, own).to_dict()
-                for name, own in known.items()
-            }
-            methods.append(
-                {
-                    "key": one.key,
-                    "name": one.name,
-                    "validation": float(one.validated @ self.weights("val")),
-                    "test": numbers,
-                    "difference": against if one is not frozen else None,
-                }
-            )
+        gpu, (_, best, last) = self.device.type == "cuda", tuner.record_of_best.tolist()
         sizes = {"train": self.data.train, **self.data.held_out_splits}
-        gpu = self.device.type == "cuda"
-        peak = torch.cuda.max_memory_allocated(self.device) if gpu else None
         return {
             "model": self.config.architecture,
             "chosen": chosen.key,
             "metric": self.metric,
             "classes": self.data.num_classes,
-            "counts": [int(counts.min()), int(counts.max())],
+            "counts": [int(self.counts.min()), int(self.counts.max())],
             "images": {name: len(source) for name, source in sizes.items()},
             "left_out": list(self.data.skipped),
             "unknown": self.unknown,
-            "methods": methods,
-            "epochs": {
-                "trained": int(tuner.record_of_best[2]),
-                "best": tuner.best_epoch,
-                "most": tuner.config.epochs,
-            },
+            "methods": compared(heads, self.labels["test"], self.counts, self.weights("val")),
+            "epochs": {"trained": int(last), "best": int(best), "most": tuner.config.epochs},
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "device": str(self.device),
-            "gpu_bytes": peak,
+            "gpu_bytes": torch.cuda.max_memory_allocated(self.device) if gpu else None,
             "config": asdict(tuner.config),
             "run": asdict(self.run),
             "versions": versions(self.device),
