@@ -54,6 +54,13 @@ ARMS: dict[str, dict[str, Any]] = {
     "supcon": {},
     "bcl": {},
 }
+# Tried once after the first records.
+TRIED: dict[str, dict[str, Any]] = {
+    "no colour, crop .5": {"colour": 0.0, "crop": 0.5},
+    "no colour, crop .5, logit-adjusted": {"colour": 0.0, "crop": 0.5} | PLAIN,
+    "no colour, rate .001": {"colour": 0.0, "learning_rate": 1e-3},
+    "no colour, rate .001, logit-adjusted": {"colour": 0.0, "learning_rate": 1e-3} | PLAIN,
+}
 RIVALS = ("supcon", "bcl")
 METHODS = ("frozen", "own", "head", "refined")
 # Pixels, and the most pictures of a class that train and that test.
@@ -136,7 +143,7 @@ def measure(
 ) -> dict[str, Any]:
     """Tune by one arm; return its record."""
     out, store = work / "_".join(map(str, key)), work / f"{'_'.join(map(str, key[:-1]))}.frozen"
-    chosen = {**ARMS[key.arm], **settings}
+    chosen = {**(ARMS | TRIED)[key.arm], **settings}
     if key.arm == "equal time":
         default, plain = (known[key._replace(arm=a)] for a in ("default", "logit-adjusted"))
         each = plain["seconds"]["fine-tuning"] / plain["epochs"]["trained"]
@@ -220,7 +227,7 @@ def table(records: dict[Key, dict[str, Any]]) -> str:
         "|---" * 8 + "|",
     ]
     groups = sorted({(k.set, k.tail, k.network) for k in records})
-    for group, arm in product(groups, ARMS):
+    for group, arm in product(groups, ARMS | TRIED):
         own = {k.seed: r for k, r in records.items() if k[:3] == group and k.arm == arm}
         base = {k.seed: r for k, r in records.items() if k[:3] == group and k.arm == "default"}
         if not own:

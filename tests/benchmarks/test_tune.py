@@ -62,7 +62,8 @@ def test_arms(
         assert len(record["labels"]) == 32
     # Seconds of shared features count in all; nothing begins that would end too late.
     assert all(record["all"] > record["seconds"]["fine-tuning"] for record in records)
-    tune.main(**given | {"seeds": (1,)}, arms=("default",), minutes=0.0)
+    given["seeds"] = (1,)
+    tune.main(**given, arms=("default",), minutes=0.0)
     assert len(tune.read(out)) == 5
     # All arms begin with the same features.
     assert len({record["frozen"]["accuracy"] for record in records}) == 1
