@@ -80,14 +80,21 @@ def suspicious_rows(data: FeatureSet, found: Findings) -> dict[str, RowTable]:
 
 def near_table(data: FeatureSet, groups: Groups) -> RowTable:
     """Return rows that are nearly equal to an earlier row, the closest first."""
+    later = (groups.first != np.arange(len(groups.first))) & (groups.cosine < 1)
+    at = later.nonzero()[0]
+    at = at[np.argsort(-groups.cosine[at], kind="stable")]
+    return pairs_table("near", data, at, groups.first[at], groups.cosine[at])
+
+
+def pairs_table(
+    kind: str, data: FeatureSet, at: np.ndarray, of: np.ndarray, score: np.ndarray
+) -> RowTable:
+    """Return rows [n] of all splits with the earlier rows [n] that they are like."""
+    total, at, of, score = len(at), at[:KEPT], of[:KEPT], score[:KEPT]
     number, rows = map(torch.from_numpy, joined_rows(data))
     labels = torch.cat([split.y for split in data.splits]).numpy()
-    later = (groups.first != np.arange(len(rows))) & (groups.cosine < 1)
-    at = later.nonzero()[0]
-    total, at = len(at), at[np.argsort(-groups.cosine[at], kind="stable")][:KEPT]
-    of = groups.first[at]
     places, sources = (joined(data.splits, number[i], rows[i]) for i in (at, of))
-    return RowTable("near", places, labels[at], labels[of], groups.cosine[at], total, sources)
+    return RowTable(kind, places, labels[at], labels[of], score, total, sources)
 
 
 def look(data: FeatureSet, used: Candidate, vmf: Candidate) -> Findings:
@@ -166,20 +173,15 @@ def joined(parts: Sequence[Split], number: Tensor, rows: Tensor) -> Places:
 def duplicates(data: FeatureSet) -> tuple[RowTable, int]:
     """Find rows that equal an earlier row, of training rows first; return also how many of them
     equal a training row from another split."""
-    splits, first = data.splits, exact(data)
-    number, rows = joined_rows(data)
-    labels = torch.cat([split.y for split in splits]).numpy()
+    first, (number, _) = exact(data), joined_rows(data)
+    labels = torch.cat([split.y for split in data.splits]).numpy()
     copies = (first != np.arange(len(first))).nonzero()[0]
     firsts = first[copies]
     apart = (number[copies] != number[firsts]) & (number[firsts] == 0)
     # Copies with another label matter most, and then those across splits.
-    kept = np.lexsort((~apart, labels[copies] == labels[firsts]))[:KEPT]
-    at, of = (torch.from_numpy(a[kept]) for a in (copies, firsts))
-    places, sources = (
-        joined(splits, torch.from_numpy(number)[a], torch.from_numpy(rows)[a]) for a in (at, of)
-    )
-    columns = labels[at.numpy()], labels[of.numpy()], np.zeros(len(at))
-    return RowTable("duplicate", places, *columns, len(copies), sources), int(apart.sum())
+    order = np.lexsort((~apart, labels[copies] == labels[firsts]))
+    at, of = copies[order], firsts[order]
+    return pairs_table("duplicate", data, at, of, np.zeros(len(at))), int(apart.sum())
 
 
 def cautions(

@@ -21,7 +21,7 @@ from resultant.analysis.explain import Findings, cautions, duplicates, look, sus
 from resultant.analysis.fit import Progress, few_threads, fit, unit_rows
 from resultant.analysis.pictures import explorer, feature_map, fit_directions
 from resultant.analysis.references import left_out
-from resultant.analysis.result import FeatureData, FeatureResult
+from resultant.analysis.result import AnalysisResult, FeatureData, FeatureResult
 from resultant.analysis.sets import summary_of
 from resultant.analysis.space import FrozenSpace, named_groups
 from resultant.analysis.split import FeatureSet, Plan, Settings, Split, plan
@@ -132,6 +132,12 @@ def run(
         if settings.theory:
             explain(study, step)
     return studies, first
+
+
+def result_of(title: str, studies: Sequence[Study], chosen: int, **about: Any) -> AnalysisResult:
+    """Return the result of studies, of which one is chosen, with other facts by name."""
+    features = tuple(study.result for study in studies if study.result is not None)
+    return AnalysisResult(title, features, chosen, **about)
 
 
 def summarize(study: Study) -> None:

@@ -132,13 +132,12 @@ def finish(
 ) -> None:
     """Write the report; print the path of the page, and the JSON summary if asked for."""
     from resultant._core.device import versions
-    from resultant.analysis.result import AnalysisResult
+    from resultant.analysis.run import result_of
     from resultant.report.page import PAGE, write_report
 
     screen.step("write the report")
-    features = tuple(study.result for study in studies if study.result is not None)
-    made: Any = {"versions": versions(find_device(options.device)), "options": options.given()}
-    result = AnalysisResult(title, features, chosen, comparisons, **made)
+    about: Any = {"versions": versions(find_device(options.device)), "options": options.given()}
+    result = result_of(title, studies, chosen, comparisons=comparisons, **about)
     result = write_report(options.out, result, studies, figures=options.figures)
     page = printable(options.out / PAGE)
     print_lines(screen, [*(("next", step) for step in result.first.steps), ("page", page)])

@@ -12,7 +12,7 @@ import torch
 from resultant.analysis.compare import compare_stores, pair_features, require_same_classes
 from resultant.analysis.read import open_store, read
 from resultant.analysis.result import AnalysisResult
-from resultant.analysis.run import run
+from resultant.analysis.run import result_of, run
 from resultant.analysis.split import Settings
 from resultant.features.prepare import prepare
 from resultant.report.page import require_report_folder, write_report
@@ -101,8 +101,7 @@ def analyze(
         theory=out is not None,
     )
     studies, first = run(sets, settings)
-    found = tuple(study.result for study in studies if study.result is not None)
-    result = AnalysisResult(sets[0].source, found, first, options=vars(settings))
+    result = result_of(sets[0].source, studies, first, options=vars(settings))
     return result if out is None else write_report(Path(out), result, studies)
 
 
@@ -177,7 +176,6 @@ def compare(
     )
     studies, comparisons, chosen = compare_stores(sides, titles, settings, seed)
     used = chosen[comparisons[chosen[0]].difference.verdict == "better"]
-    found = tuple(study.result for study in studies if study.result is not None)
-    title = " and ".join(titles)
-    result = AnalysisResult(title, found, used, comparisons, options=vars(settings))
+    about: dict[str, Any] = {"comparisons": comparisons, "options": vars(settings)}
+    result = result_of(" and ".join(titles), studies, used, **about)
     return result if out is None else write_report(Path(out), result, studies)
