@@ -1,5 +1,5 @@
-"""Long-tailed classification of frozen features, compared with scikit-learn, and tables of the
-records; the protocol is benchmarks/longtail.md.
+"""Long-tailed classification of frozen features, compared with scikit-learn; the protocol is
+benchmarks/longtail.md, and `longtail_page` makes tables of the records.
 
     python -m benchmarks.longtail --data FOLDER --out FILE.jsonl --processes 12 [--methods refined]
 
@@ -9,19 +9,17 @@ tiny-imagenet-lt.safetensors of ``resultant extract``. A record is a set, tail, 
 import json
 import time
 import warnings
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 import tyro
 from joblib import Parallel, delayed, parallel_config
 from safetensors.numpy import load_file
 from scipy.special import softmax
-from scipy.stats import t
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -35,7 +33,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
 
-from benchmarks import ROOT, Row
+from benchmarks import Row
 from resultant import VMFClassifier, VMFClassifierCV
 from resultant.classifiers.folds import stratified_splits
 from resultant.features import packaged_file
@@ -46,8 +44,6 @@ FOLDS = 3
 # Rows of the largest class by tail, and those for features of networks trained on a long tail.
 LARGEST, LARGEST_TRAINED = {1: 50, 10: 100, 100: 100}, {1: 5, 10: 50, 100: 400}
 LEAST_PROBABILITY = 1e-9
-# Points of balanced accuracy below the best reference that count as a loss.
-LOSS = 0.5
 # Test rows of each class of digits.
 LAST = 40
 
@@ -250,109 +246,6 @@ def record(folder: Path, seed: int, name: str, tail: int, method: str) -> Row:
         accuracy[part] = recalls[third].mean()
     times = {"fit_seconds": ready - started, "predict_seconds": ended - ready}
     return {**key, **shape, **accuracy, **times, "chosen": setting}
-
-
-@cache
-def measure(key: str) -> Any:
-    """Return a measure of the records [cells and seeds, methods]; a cell is a set at one tail, with
-    records of our method."""
-    lines = (ROOT / "benchmarks/longtail.jsonl").read_text().splitlines()
-    records = pd.DataFrame(map(json.loads, lines))
-    records["cell"] = records["set"] + ", " + records["tail"].astype(str)
-    measured = set(records["cell"][records["method"] == OURS])
-    cells = [f"{name}, {tail}" for name, tail in product(SETS, TAILS)]
-    cells = [cell for cell in cells if cell in measured]
-    every = records.pivot(index=["cell", "seed"], columns="method", values=key)
-    return every.loc[cells].reindex(columns=[*METHODS])
-
-
-def means(key: str, factor: float = 1) -> Any:
-    """Average a measure over the seeds, [cells, methods]; NaN where a method lacks a draw."""
-    draws = (factor * measure(key)).groupby(level=0, sort=False)
-    return draws.mean().where(draws.count() == len(SEEDS))
-
-
-def leads(method: str) -> Any:
-    """Return points ahead of a method on the same draws, and half of their 95 % interval of
-    Student's t over draws, by cell."""
-    accuracy = 100 * measure("balanced_accuracy")
-    ahead = (accuracy[OURS] - accuracy[method]).groupby(level=0, sort=False)
-    points = ahead.agg(["mean", "sem", "count"])
-    points["half"] = points["sem"] * t.ppf(0.975, (points["count"] - 1).clip(lower=1))
-    return points
-
-
-def best() -> Any:
-    """Return the reference of the highest balanced accuracy by cell, of those with all draws."""
-    return means("balanced_accuracy")[[*REFERENCES]].idxmax(axis=1)
-
-
-def summary() -> str:
-    """State in how many cells the vMF classifier leads, and where it loses."""
-    points = {cell: leads(method)["mean"][cell] for cell, method in best().items()}
-    losses = [f"{c} by {-p:.2f} to {best()[c]}" for c, p in points.items() if p < -LOSS]
-    seconds = means("fit_seconds")
-    times = [seconds[OURS][cell] / seconds[method][cell] for cell, method in best().items()]
-    sharper = means("log_loss")
-    fewest = sharper[OURS] <= sharper[[*REFERENCES]].min(axis=1)
-    return (
-        f"`VMFClassifierCV` leads in {sum(p >= 0 for p in points.values())} of {len(points)} cells "
-        f"({len(SEEDS)} draws each), on average by {np.mean([*points.values()]):+.2f} points. It "
-        f"loses by more than half a point in {len(losses)}: {'; '.join(losses) or 'none'}. Its "
-        f"log-loss is the least in {fewest.sum()} cells. "
-        f"Its time of choosing and fitting is {min(times):.2f} to "
-        f"{max(times):.2f} of that of the best reference, {np.median(times):.2f} in the middle."
-    )
-
-
-def comparison() -> list[Row]:
-    """Compare the vMF classifier with the best reference of each cell."""
-    rows, accuracy = [], means("balanced_accuracy", 100)
-    pairs = {"log-loss": means("log_loss"), "choose and fit, s": means("fit_seconds")}
-    pairs["predict, s"] = means("predict_seconds")
-    for cell, method in best().items():
-        points, half = leads(method).loc[cell, ["mean", "half"]]
-        row = {
-            "set, tail": cell,
-            "rows": int(measure("rows")[OURS][cell].iloc[0]),
-            "refined": f"{accuracy[OURS][cell]:.2f}",
-            "best reference": f"{accuracy[method][cell]:.2f} ({method})",
-            "refined ahead by": f"{points:+.2f} [{points - half:+.2f}, {points + half:+.2f}]",
-        }
-        for name, measured in pairs.items():
-            values = measured.loc[cell, [OURS, method]]
-            shown = (f"{value:.2g}" if value < 1 else f"{value:.2f}" for value in values)
-            row[name] = " / ".join(shown).replace("nan", "none")
-        rows.append(row)
-    return rows
-
-
-def against(method: str) -> Row:
-    """Compare the vMF classifier with another method over all cells, on the draws of both."""
-    losses, seconds = (measure(key)[[OURS, method]].dropna() for key in ("log_loss", "fit_seconds"))
-    losses, seconds = losses.groupby(level=0).mean(), seconds.sum()
-    found = leads(method).dropna(subset="mean")
-    points, draws = found["mean"], found["count"].sum()
-    lower = f"{(losses[OURS] < losses[method]).sum()} of {len(losses)}"
-    return {
-        "method": method,
-        "draws": int(draws),
-        "cells where refined is ahead": f"{(points >= 0).sum()} of {len(points)}",
-        "mean points": f"{points.mean():+.2f}",
-        "least": f"{points.min():+.2f}",
-        "most": f"{points.max():+.2f}",
-        "cells of lower log-loss": lower if len(losses) else "none",
-        "time of the method / of refined": f"{seconds[method] / seconds[OURS]:.2f}",
-    }
-
-
-def accuracies(key: str = "balanced_accuracy") -> list[Row]:
-    """List a measure of all methods in percent by cell, the largest in bold."""
-    rows = []
-    for cell, values in means(key, 100).iterrows():
-        bold = {m: f"**{v:.2f}**" if v == values.max() else f"{v:.2f}" for m, v in values.items()}
-        rows.append({"set, tail": cell} | {m: v.replace("nan", "") for m, v in bold.items()})
-    return rows
 
 
 def main(
