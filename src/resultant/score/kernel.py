@@ -1,7 +1,7 @@
 """The difference form of the score in Triton's language, for the kernels of several folders.
 
-The formulas are those of `resultant.special.differences.phi_difference`. Importing this module
-needs Triton.
+The same stands in torch in `resultant.special.differences.phi_difference` and in C in
+`special/_kernel.h`: change all three. Importing this module needs Triton.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false

@@ -185,6 +185,8 @@ INLINE void recur(Step *t, const Expansion *e, const T *y0, T *r0, const T *y1, 
     }
 }
 
+/* phi(y1) - phi(y0) for h = y1 - y0 by (15) and, if `ratio`, r(y1). The same stands in torch in
+   `differences.phi_difference` and in Triton in `score/kernel.py`: change all three. */
 INLINE void difference(Step *t, const Expansion *e, const Lower *l, const T *y1, const T *h,
                        int ratio) {
     const T a = e->a;
