@@ -41,14 +41,20 @@ def with_and_without_kernel(
 
 
 @pytest.fixture
+def one_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Analyses that try one precision of refined classes: less than half of the time."""
+    # In their package the names of modules such as this one are those of the steps.
+    monkeypatch.setattr(import_module("resultant.analysis.fit"), "PRECISIONS", (0.3,))
+
+
+@pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without references, refined classes, theory and maps, for tests of everything else:
     a third of the time."""
-    # The names of these modules in their package are those of the steps.
-    explain, fit = (import_module(f"resultant.analysis.{name}") for name in ("run", "fit"))
-    monkeypatch.setattr(explain, "explain", lambda *_: None)
+    fit = import_module("resultant.analysis.fit")
     monkeypatch.setattr(fit, "table", lambda *_: ())
     monkeypatch.setattr(fit, "PRECISIONS", ())
+    monkeypatch.setattr(import_module("resultant.analysis.run"), "explain", lambda *_: None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,6 +1,8 @@
 """Every public name by the contracts of torch: derivatives in both modes, vmap, shapes without
 values, torch.compile, empty and strided batches, half precision, ranges, inference mode."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false
+
 import dataclasses
 from collections.abc import Callable
 from functools import partial

@@ -36,7 +36,7 @@ def trials(folder: Path, rng: random.Random) -> Iterator[tuple[str, str]]:
     """Read what once broke a reader, then valid files, then mutations of each format in turn."""
     inputs = write_inputs(folder / "inputs")
     for name, path in kept():
-        yield f"kept {path}", *read([(name, path)])
+        yield f"kept {path}", read([(name, path)])[0]
     while True:
         for name, reader in READERS.items():
             batch = folder / "batch"

@@ -25,6 +25,7 @@ def arrays_of(**options: Any) -> dict[str, Any]:
     return {name: a.numpy() for name, a in small_features(**options).items()}
 
 
+@pytest.mark.usefixtures("one_precision")
 def test_report(capsys: Shown) -> None:
     """Summary, steps, all files and predictions, the same each time, also of hostile names."""
     about = {"class_names": list(NAMES), "num_classes": 6}
@@ -162,6 +163,7 @@ def test_two_networks(cifar: Path, trained: Path, capsys: Shown) -> None:
     assert first == second and found["comparisons"][0]["difference"]["gain"] == 0
 
 
+@pytest.mark.usefixtures("one_precision")
 def test_two_files(capsys: Shown) -> None:
     """The whole report; the verdict on standard output, steps on standard error."""
     for name, noise in (("a", 0.9), ("b", 0.45)):

@@ -149,14 +149,13 @@ def lost() -> list[dict[str, Any]]:
     return [s for low, s in ended if low < native / 10 or s["temperature"]["distinct"] < 10]
 
 
-def increments() -> float:
-    values = []
-    for rule, beta in (("native", 0.0), ("temperature", 0.5), ("temperature", 1.5)):
-        for record in by_seed(rule, beta, **POWER).values():
-            last = record["trajectory"].get("mean_increment_error", [None])[-1]
-            if last is not None:
-                values.append((last["reduced"] + last["increased"]) / 2)
-    return fmean(values)
+def last_error(kind: str) -> float:
+    """Errors at the last epoch of all networks of the third round, means over queries without the
+    intercept; of increments also over the two changes."""
+    records = (RESULTS / "third-round" / "gradients.jsonl").read_text().splitlines()
+    courses = [json.loads(line)["trajectory"] for line in records]
+    lasts = [own[f"mean_{kind}_error_without_intercept"][-1] for own in courses]
+    return fmean(fmean(v.values()) if isinstance(v, dict) else v for v in lasts)
 
 
 def largest() -> float:
@@ -197,7 +196,7 @@ NAIVE: dict[str, Callable[[], float]] = {
     "power-applied-gain": lambda: (
         policies("last.applied_gain_sd")[2] - policies("last.applied_gain_sd")[1]
     ),
-    "power-gradient-error": lambda: sum(policies("last.mean_gradient_error")) / 3,
+    "power-gradient-error": lambda: last_error("gradient"),
     "failing-kappa": least_kappa,
     "failing-loss": lambda: fmean(
         math.log(s["temperature"]["cross_entropy"] / s["native"]["cross_entropy"]) for s in lost()
@@ -205,7 +204,7 @@ NAIVE: dict[str, Callable[[], float]] = {
     "failing-classes": lambda: fmean(s["temperature"]["distinct"] for s in lost()),
     "failing-angular-classes": lambda: fmean(s["angular"]["distinct"] for s in lost()),
     "failing-accuracy": lambda: fmean(100 * s["native"]["accuracy"] for s in lost()),
-    "power-increments": increments,
+    "power-increments": lambda: last_error("increment"),
     "gradients-close": largest,
 }
 
