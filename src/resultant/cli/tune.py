@@ -13,7 +13,7 @@ from resultant.training.config import Realization, TuneConfig
 DEFAULTS = TuneConfig()
 # Options that are settings of the training.
 SETTINGS = ("epochs", "patience", "batch_size", "accumulate", "learning_rate", "warmup")
-SETTINGS += ("weight_decay", "averaging", "stages", "crop", "colour", "dim", "temperature")
+SETTINGS += ("weight_decay", "averaging", "stages", "lora", "crop", "colour", "dim", "temperature")
 SETTINGS += ("contrastive_weight", "alpha", "prior")
 
 
@@ -65,6 +65,8 @@ class Tune:
     """Decay of the moving average of the weights, which is the network that is kept."""
     stages: Annotated[Optional[int], shown_default("INT", "the whole network")] = None
     """Last stages of the network to train."""
+    lora: Annotated[Optional[int], shown_default("RANK", "no adapters")] = None
+    """Rank of adapters of the attention of a transformer, trained in place of the network."""
     crop: float = DEFAULTS.crop
     """Least share of an image that a view shows."""
     colour: float = DEFAULTS.colour

@@ -6,7 +6,7 @@
 - `evaluation`: outputs on held-out images, in full `precision`; `extract`: features as a store;
   `probe`: linear probes; `predict`: classes of new images; `export`: ONNX, and weights for timm.
 - `tune`: from a folder of pictures to a tuned network with a classifier, by the steps of `tuner`
-  and the classifiers of `heads`; `page` shows what it reaches.
+  and the classifiers of `heads`, with `adapters` of transformers; `page` shows what it reaches.
 - `log` and `records`: metrics by epoch, and one record per run; `trackers`: TensorBoard and others.
 - `plugins`: recipes and networks of other distributions.
 """

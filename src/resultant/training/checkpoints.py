@@ -15,6 +15,7 @@ from resultant._core import distributed, tensor_files
 from resultant._core.text import one_line
 from resultant._core.validation import DivergedError
 from resultant.images.evaluation import EvaluationView
+from resultant.training.adapters import merged
 from resultant.training.config import Run, TrainConfig
 from resultant.training.encoder import build
 from resultant.training.job import LOWER, Job, Trainee
@@ -70,7 +71,7 @@ class JobCheckpoint:
 
     def save_runs(self) -> None:
         """Write a file for each run, as `one_run` selects the run from the checkpoint."""
-        tensors = {**self.trainee.tensors(), **self.images}
+        tensors = merged({**self.trainee.tensors(), **self.images})
         for run in self.job.runs:
             path = self.job.out / f"{run.name}.safetensors"
             tensor_files.save(path, *one_run(tensors, self.facts, run.name, str(self.path)))

@@ -226,6 +226,9 @@ class TuneConfig(TrainConfig):
     """Decay of the moving average of the weights, which is the network that is kept."""
     stages: int | None = number(None, least=1)
     """Last stages of the encoder to train; None for the whole network."""
+    lora: int | None = number(None, least=1)
+    """Rank of low-rank adapters of the attention of a transformer, which are trained in place of
+    the encoder; None for no adapters."""
     crop: float = number(0.25, above=0)
     """Least share of an image that a view shows."""
     colour: float = number(1.0, least=0)
@@ -234,6 +237,7 @@ class TuneConfig(TrainConfig):
     def rules(self) -> Iterator[tuple[bool, str, object]]:
         yield from super().rules()
         yield self.crop <= 1, "crop in (0, 1]", self.crop
+        yield self.lora is None or self.stages is None, "lora or stages", "both"
         yield self.colour <= 2, "colour in [0, 2]", self.colour
 
 

@@ -38,6 +38,7 @@ from resultant.images.opening import open_images
 from resultant.images.photo_views import PhotoView
 from resultant.images.source import ImageSplits
 from resultant.images.store import ImageStore, OnImages, delete_stores, open_store
+from resultant.training.adapters import merged, require_adapters
 from resultant.training.batches import Batches
 from resultant.training.checkpoints import LoadedNetwork, load_network, save_network
 from resultant.training.config import Run, TuneConfig
@@ -164,6 +165,7 @@ def tune(
     assert isinstance(config, TuneConfig)
     encoder: Any = frozen.network.encoder
     require_stages(encoder, config.stages)
+    require_adapters(encoder, config.lora)
     if data.num_classes < 2:
         raise ValueError(f"expected two classes or more, got one: {data.class_names[0]}")
     run = Run(realization, beta, seed)
@@ -411,7 +413,7 @@ class _Work:
     def tuned_network(self, tuner: Tuner) -> LoadedNetwork:
         """Write the best network of the training, and load it."""
         path = self.out / TRAINING / BEST
-        self.save_network(path, tuner.best, tuner.config, tuner.best_epoch)
+        self.save_network(path, merged(tuner.best), tuner.config, tuner.best_epoch)
         return load_network(path)
 
     def save_network(

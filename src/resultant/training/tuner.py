@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from resultant.analysis.metrics import mean_and_error
 from resultant.images.evaluation import EvaluationView
 from resultant.images.vision import vision_module
+from resultant.training.adapters import adapt
 from resultant.training.batches import Batches, mixed
 from resultant.training.config import Run, TuneConfig
 from resultant.training.evaluation import Rows
@@ -80,6 +81,7 @@ class Tuner(Trainer):
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         freeze(self.network.encoder, self.config.stages)
+        adapt(self.network.encoder, self.config.lora, self.run.seed)
         make: Any = vision_module("timm.optim").create_optimizer_v2
         optimizer = make(
             self.network,
