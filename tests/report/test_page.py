@@ -108,6 +108,23 @@ def test_one_row_for_all_vmf_rules(result: AnalysisResult) -> None:
     assert losses.marks[0].x[0] == first.validation_loss.value
 
 
+def test_a_method_of_a_sample_has_another_mark(result: AnalysisResult) -> None:
+    one, sampled = result.first, "LogisticRegression(balanced)"
+    note = "Fitted to a stratified sample of 9 of 99 rows."
+    some = replace(one.method(sampled), rows=9, note=note)
+    changed = replace(one, methods=tuple(some if m.key == sampled else m for m in one.methods))
+    charts = methods.method_charts(changed)
+    named: list[str] = []
+    for chart in charts:
+        mark, named = chart.marks[1], [n.removeprefix("▸ ") for n in chart.y.names]
+        squares = [n for n, shape in zip(named, mark.shape, strict=True) if shape == "square"]
+        assert squares == [some.name]
+        assert [label for label, _, shape in mark.legend if shape == "square"] == [
+            "scikit-learn, fitted to a sample"
+        ]
+    assert note in charts[0].marks[1].text[named.index(some.name)]
+
+
 def test_sentences_about_the_map_and_the_theory(result: AnalysisResult) -> None:
     one = result.first
     assert one.map is not None and one.theory is not None and one.explorer is not None

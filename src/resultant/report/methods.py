@@ -11,6 +11,8 @@ from resultant.report.table import Column, Table, number, percent, points, secon
 
 # Families of methods: their colours, and their names in the legend.
 FAMILIES = {"vmf": (style.BLUE, "vMF"), "scikit-learn": (style.ORANGE, "scikit-learn")}
+# Marks of methods that are fitted to all rows, and to a sample of them.
+SHAPES = ("circle", "square")
 
 
 def method_charts(result: FeatureResult) -> list[Chart]:
@@ -80,7 +82,12 @@ def dot_plot(
     low, value, high = (
         unit * np.array([getattr(v, end) for v, _ in pairs]) for end in ("low", "value", "high")
     )
-    families = dict.fromkeys(m.family for m in methods)
+    most = max(m.rows for m in result.methods)
+    kinds = [(m.family, m.rows < most) for m in methods]
+    legend = [
+        (FAMILIES[f][1] + ", fitted to a sample" * part, FAMILIES[f][0], SHAPES[part])
+        for f, part in dict.fromkeys(kinds)
+    ]
     shown = number if loss else percent
     return Chart(
         *(name, title, sentence),
@@ -103,8 +110,9 @@ def dot_plot(
                 low=low,
                 high=high,
                 size=9,
-                colour=[FAMILIES[m.family][0] for m in methods],
-                legend=[(FAMILIES[f][1], FAMILIES[f][0], "circle") for f in families],
+                colour=[FAMILIES[f][0] for f, _ in kinds],
+                shape=[SHAPES[part] for _, part in kinds],
+                legend=legend,
                 text=[
                     f"{m.name}\ntest: {number(v.value)} [{number(v.low)}, {number(v.high)}]"
                     if loss
@@ -121,7 +129,7 @@ def _method_text(result: FeatureResult, method: Method) -> str:
     lines = [method.name, f"test: {percent(value.value)} [{share(value.low)}, {share(value.high)}]"]
     if d is not None:
         lines.append(f"{points(d.gain)} points from the recommended method: {d.verdict}")
-    return "\n".join([*lines, settings(method.settings)])
+    return "\n".join(filter(None, [*lines, settings(method.settings), method.note]))
 
 
 def methods_table(result: FeatureResult) -> Table:
