@@ -78,6 +78,31 @@ def test_sums_merge_and_forget(files: dict[str, Any], capsys: pytest.CaptureFixt
     alike("all.safetensors", fit(files, others), X)
 
 
+def test_analyze_describes_sums(files: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """Sizes, lengths, gains and nearest classes, against NumPy and SciPy on the rows."""
+    assert call("sums 0.parquet 1.csv --whiten none --out a.safetensors") == 0
+    capsys.readouterr()
+    assert call("analyze a.safetensors --out about") == 0
+    said = capsys.readouterr().out
+    table: Any = pd.read_csv("about/classes.csv").set_index("class")
+    rows = files["owner"] < 2
+    z = files["X"][rows] / np.linalg.norm(files["X"][rows], axis=1, keepdims=True)
+    names = np.unique(files["y"][rows])
+    means = np.stack([z[files["y"][rows] == name].mean(0) for name in names])
+    lengths = np.linalg.norm(means, axis=1)
+    cosines = means @ means.T / np.outer(lengths, lengths) - 2 * np.eye(len(names))
+    assert table.index.tolist() == names.tolist()
+    assert table["rows"].tolist() == [(files["y"][rows] == name).sum() for name in names]
+    np.testing.assert_allclose(table["mean_length"], lengths, rtol=1e-6)
+    # A fitted concentration has the mean length of the rows: the gain is this over tau.
+    np.testing.assert_allclose(table["gain"], lengths / 0.1, rtol=1e-6)
+    assert table["nearest"].tolist() == names[cosines.argmax(1)].tolist()
+    np.testing.assert_allclose(table["cosine"], cosines.max(1), rtol=1e-5)
+    first = table["cosine"].idxmax()
+    assert f"{first} and {table.loc[first, 'nearest']}: cosine" in said
+    assert "1,078 rows, 9 classes, 64 dimensions" in said and "need rows" in said
+
+
 WRONG = [
     ("sums 0.parquet --out x.csv", "a name that ends in .safetensors"),
     ("sums 0.parquet --out x.safetensors --split test", "features of the split test"),
@@ -88,7 +113,8 @@ WRONG = [
     ("forget a.safetensors", "expected --rows or --label, got neither"),
     ("forget a.safetensors --label cat", "expected --label among digit 0, .*, got cat"),
     ("forget a.safetensors --rows 1.csv", "rows that were added, got 63 rows of 'digit 1', which"),
-    ("analyze a.safetensors --quiet", "expected features, got a classifier: a.safetensors"),
+    ("analyze a.safetensors --labels y", "expected no --labels for a classifier, which has no"),
+    ("compare a.safetensors 0.parquet --quiet", "expected features, got a classifier: a.safetens"),
 ]
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from resultant.analysis import ray as ray_engine
+from resultant.classes.gain import angular_gain
+from resultant.classifiers.inputs import is_auto
 from resultant.classifiers.vmf import VMFClassifier
 from resultant.features.naming import Names, split_part
 from resultant.features.selection import CLASS_LABELS
@@ -66,3 +68,28 @@ def sum_files(
         for rows, labels in labelled_pieces(path, names, split):
             fitted.partial_fit(rows, labels)
     return fitted
+
+
+def describe_classes(model: VMFClassifier) -> list[dict[str, Any]]:
+    """Describe each class by its sums alone, in the metric of the classifier.
+
+    Returns:
+        Of each class with rows: ``class``, ``rows``, ``mean_length`` (1 for rows that all agree),
+        ``gain`` at the temperature, ``nearest`` (the class of the largest
+        cosine with it) and ``cosine``.
+    """
+    at = (model.statistics_.weight > 0).nonzero()[:, 0]
+    state, names = model.state_, model.classes_
+    tau = model.temperature_ if is_auto(model.temperature) else float(model.temperature)
+    gain, length = angular_gain(state, tau), model.statistics_.mean_length
+    mu = state.mu[at]
+    cosine = (mu @ mu.T).fill_diagonal_(-1)
+    rows = []
+    for i, c in enumerate(at.tolist()):
+        row: dict[str, Any] = {"class": names[c : c + 1].tolist()[0], "rows": int(state.count[c])}
+        row |= {"mean_length": float(length[c]), "gain": float(gain[c])}
+        if len(at) > 1:
+            near = int(cosine[i].argmax())
+            row |= {"nearest": names[[int(at[near])]].tolist()[0], "cosine": float(cosine[i, near])}
+        rows.append(row)
+    return rows

@@ -32,9 +32,11 @@ class Analyze(arguments.FeatureOptions):
     rows to look at and results.json. FEATURES is a file (safetensors, npz, npy, pt, parquet, csv,
     tsv, arrow, feather or h5ad), a folder of such files, also of Hugging Face datasets, or - for a
     table on the standard input; without FEATURES, the features shipped with the package are
-    analyzed. The labels of x.npy are read from x_labels.npy or labels.npy in the same folder. For
-    the engine ray, FEATURES is a folder of Parquet files or a pattern, and the work runs on the
-    cluster of RAY_ADDRESS, or on the CPUs of this machine.
+    analyzed. Of a file of sums, or another classifier, it says what can be known without rows: the
+    size, the gain and the nearest class of each class. The labels of x.npy are read from
+    x_labels.npy or labels.npy in the same folder. For the engine ray, FEATURES is a folder of
+    Parquet files or a pattern, and the work runs on the cluster of RAY_ADDRESS, or on the CPUs of
+    this machine.
 
     Examples:
       resultant analyze features.safetensors
@@ -60,6 +62,9 @@ def analyze(options: Analyze) -> None:
 
     require_engine(options)
     options.check()
+    if options.path is not None and arguments.is_classifier(options.path):
+        analyze_classifier(options, options.path)
+        return
     with ExitStack() as stack:
         screen = stack.enter_context(Screen(options.quiet, options.json))
         sets = read_sets(options, stack, screen)
@@ -100,6 +105,64 @@ def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[Featur
     screen.step("read and check the rows")
     prepared = prepare(store, *left_out, seed=seed)
     return ready(prepared, name, options.fit_fraction, seed)
+
+
+def analyze_classifier(options: Analyze, path: str) -> None:
+    """Describe the classes of a file of sums, print the summary and write classes.csv."""
+    import csv
+    from io import StringIO
+
+    from resultant.analysis.sums import describe_classes
+    from resultant.classifiers.vmf import VMFClassifier
+    from resultant.cli.progress import Screen
+
+    usual, free = Analyze().given(), ("path", "out", "json", "quiet", "device")
+    for name, value in options.given().items():
+        if name not in free and value != usual[name]:
+            rule = f"expected no --{name.replace('_', '-')} for a classifier, which has no rows"
+            raise ValueError(f"{rule}, got {path}; give the features of the rows to analyze")
+    model = VMFClassifier.load(path)
+    classes = describe_classes(model)
+    table, text = options.out / "classes.csv", StringIO()
+    writer = csv.DictWriter(text, list(classes[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(classes)
+    write_text(table, text.getvalue())
+    fewest, widest = (min(classes, key=lambda c: c[name]) for name in ("rows", "mean_length"))
+    number = counted(sum(c["rows"] for c in classes), "row", "rows")
+    lines = [
+        (
+            "read",
+            f"{path}: sums of {number}, {counted(len(classes), 'class', 'classes')}, "
+            f"{model.n_features_in_:,} dimensions",
+        ),
+        ("fewest", f"{fewest['class']}: {counted(fewest['rows'], 'row', 'rows')}"),
+        ("widest", f"{widest['class']}: mean resultant length {widest['mean_length']:.3f}"),
+    ]
+    gains = [c["gain"] for c in classes]
+    lines.append(("gains", f"{min(gains):.3g} to {max(gains):.3g} before {model.realization}"))
+    if len(classes) > 1:
+        near = max(classes, key=lambda c: c["cosine"])
+        lines.append(
+            ("nearest", f"{near['class']} and {near['nearest']}: cosine {near['cosine']:.3f}")
+        )
+    lines.append(("table", printable(table)))
+    lines.append(
+        ("next", f"accuracy and wrong labels need rows: resultant predict {path} FEATURES")
+    )
+    with Screen(options.quiet, options.json) as screen:
+        print_lines(screen, lines)
+    if options.json is not None:
+        write_json(options.json, {"source": path, "classes": classes, "table": str(table)})
+
+
+def write_json(path: Path, summary: dict[str, Any]) -> None:
+    """Write a summary to a file, or to the standard output."""
+    text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
+    if str(path) == arguments.STDIN:
+        sys.stdout.write(text)
+    else:
+        write_text(path, text)
 
 
 def require_engine(options: Analyze) -> None:
@@ -145,11 +208,7 @@ def finish(
         return
     files = {kind: printable(options.out / name) for kind, name in result.files.items()}
     summary = {**summary_dict(result), "page": page, "files": files}
-    text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
-    if str(options.json) == arguments.STDIN:
-        sys.stdout.write(text)
-    else:
-        write_text(options.json, text)
+    write_json(options.json, summary)
 
 
 def print_lines(screen: Screen, lines: Iterable[tuple[str, str]]) -> None:

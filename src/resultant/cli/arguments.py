@@ -317,15 +317,27 @@ def standard_input() -> Iterator[Path]:
         yield path
 
 
-def refuse_network(path: Path | str) -> None:
-    """Raise if a path where features are expected holds networks."""
+def is_classifier(path: Path | str) -> bool:
+    """Return True for a file of `VMFClassifier.save`, such as one of sums."""
     from resultant._core.tensor_files import read_metadata
-    from resultant.training.network_files import first_names, list_networks
 
-    about = read_metadata(path) or {}
-    if str(about.get("format", "")).startswith(CLASSIFIER):
+    if Path(path).suffix != ".safetensors" or not Path(path).is_file():
+        return False
+    return str((read_metadata(path) or {}).get("format", "")).startswith(CLASSIFIER)
+
+
+def refuse_classifier(path: Path | str) -> None:
+    """Raise if a path where features are expected is a classifier."""
+    if is_classifier(path):
         advice = "resultant predict reads it, with features"
         raise ValueError(f"expected features, got a classifier: {path}; {advice}")
+
+
+def refuse_network(path: Path | str) -> None:
+    """Raise if a path where features are expected holds networks."""
+    from resultant.training.network_files import first_names, list_networks
+
+    refuse_classifier(path)
     networks, features = list_networks(path)
     if not networks:
         return

@@ -12,7 +12,7 @@ import tyro
 
 from resultant._core.text import printable
 from resultant.cli.analyze import finish, print_lines, read_line, remarks
-from resultant.cli.arguments import FeatureOptions, ImageOptions, find_device
+from resultant.cli.arguments import FeatureOptions, ImageOptions, find_device, refuse_classifier
 
 if TYPE_CHECKING:
     from resultant.cli.progress import Screen
@@ -99,6 +99,7 @@ def read_sides(
         # The rows of B are divided as the same rows of A.
         like = stores[0].divided if i and 0 in stores else None
         given = options.drop_zero_rows, options.skip_unknown_classes
+        refuse_classifier(paths[i])
         stores[i] = prepare(options.open(paths[i]), *given, seed=options.seed, like=like)
         features[i], store = stores[i].features, stores[i].store
         facts[i] = store.metadata.get("dataset"), store.num_classes
