@@ -60,9 +60,10 @@ def next_steps(
     if (errors := tables.get("label")) is not None and errors.total:
         begin = f"begin with {errors.places.name(0)}"
         if used.accuracy.value < MOSTLY_RIGHT:
-            unexpected = f"{errors.total:,} labels are not those that the classifier expects, which"
-            unexpected += f" is right on {100 * used.accuracy.value:.0f} % of the test rows: many"
-            unexpected += f" of them may be right. To look for wrong ones, {begin}."
+            labels = counted(errors.total, "label", "labels")
+            unexpected = f"The classifier disagrees with {labels} and is right on"
+            unexpected += f" {100 * used.accuracy.value:.0f} % of the test rows: many of these"
+            unexpected += f" labels may be right. To look for wrong ones, {begin}."
         else:
             rows = counted(errors.total, "label that is", "labels that are")
             first = f"Check {rows} likely wrong; {begin}"
