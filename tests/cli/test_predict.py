@@ -198,6 +198,7 @@ def test_a_classifier_of_analyze(tmp_path: Path) -> None:
     assert len(by_features) == 42 and set(by_features["split"]) == {"train", "test"}
     names = sorted({Path(file).parent.name for file in by_features["image"]})
     assert sorted(set(by_features["label"])) == names == ["a", "b", "c, d"]
+    assert set(by_features["predicted"]) <= set(names)
     network = "--network out"
     assert call(f"predict {model} data --out {out} {network} {PREDICT}") == 0
     by_pictures = table_of(str(out)).set_index("file")["probability"]

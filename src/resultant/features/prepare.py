@@ -12,7 +12,7 @@ from resultant._core.text import counted, listed, one_line, shown
 from resultant.features.identities import match_rows
 from resultant.features.naming import among, split_part, what_of
 from resultant.features.rows import Rows, ZeroVectorsError
-from resultant.features.selection import CLASS_LABELS
+from resultant.features.selection import CLASS_LABELS, CLASS_NAMES, WORDS
 from resultant.features.store import FeatureStore
 
 TEST_SHARE = 0.2
@@ -248,7 +248,10 @@ class _Rows:
                 arrays[name] = rows if mask.all() else rows.select(mask.nonzero()[:, 0])
                 called[name] = self.whole.called.get(old, old)
             arrays[f"{split}/labels"] = torch.searchsorted(classes, self.labels[split][mask])
-        own = self.whole.metadata.get(CLASS_LABELS, range(self.whole.num_classes))
+        about = self.whole.metadata
+        # Labels of features of pictures are codes of names.
+        named = about.get("labels") == WORDS and about.get(CLASS_NAMES)
+        own = about.get(CLASS_LABELS) or named or range(self.whole.num_classes)
         labels = [own[c] for c in classes.tolist()]
         metadata = {**self.whole.metadata, "num_classes": len(classes), CLASS_LABELS: labels}
         origins = {
