@@ -1,6 +1,7 @@
 """Files of sums from the shell: as one fit to all rows, and whole or not at all."""
 
 import re
+import shutil
 import signal
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
+from cli.conftest import call
 from programs import run_program
 from resultant import VMFClassifier
 from resultant._core import tensor_files
@@ -19,10 +21,11 @@ from resultant.cli import main as cli
 WORDS = np.array([f"digit {c}" for c in "0123456789"])
 
 
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Rows of digits in three files; the last class is in the last file alone."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Rows of digits in three files; the last class is in the last file alone. The rows of the
+    first file as sums, and all rows as a classifier of other settings."""
+    folder = tmp_path_factory.mktemp("sums")
     X, y = load_digits(return_X_y=True)
     X, y = X.astype(np.float32), y
     owner = np.where(y == 9, 2, np.arange(len(y)) % 3)
@@ -30,14 +33,20 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         table = pd.DataFrame(X[owner == k]).add_prefix("f")
         table["label"] = WORDS[y[owner == k]]
         if k == 1:
-            table.to_csv(f"{k}.csv", index=False)
+            table.to_csv(folder / f"{k}.csv", index=False)
         else:
-            table.to_parquet(f"{k}.parquet")
-    return {"X": X, "y": WORDS[y], "owner": owner}
+            table.to_parquet(folder / f"{k}.parquet")
+    rows = {"X": X, "y": WORDS[y], "owner": owner, "folder": folder}
+    fit(rows, owner == 0).save(folder / "a.safetensors", rows=True)
+    VMFClassifier().fit(X, WORDS[y]).save(folder / "plain.safetensors", rows=True)
+    return rows
 
 
-def call(words: str) -> int:
-    return cli.main(words.split())
+@pytest.fixture
+def files(whole: dict[str, Any]) -> dict[str, Any]:
+    """The files in the current folder."""
+    shutil.copytree(whole["folder"], ".", dirs_exist_ok=True)
+    return whole
 
 
 def fit(files: dict[str, Any], rows: Any) -> VMFClassifier:
@@ -122,9 +131,6 @@ WRONG = [
 def test_refusals_leave_the_file(
     words: str, message: str, files: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fit(files, files["owner"] == 0).save("a.safetensors", rows=True)
-    plain = VMFClassifier().fit(files["X"], files["y"])
-    plain.save("plain.safetensors", rows=True)
     before = Path("a.safetensors").read_bytes()
     assert call(words) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
@@ -135,7 +141,6 @@ def test_refusals_leave_the_file(
 def test_a_full_disk_leaves_the_file(
     files: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fit(files, files["owner"] == 0).save("a.safetensors", rows=True)
     before = Path("a.safetensors").read_bytes()
 
     def full(tensors: Any, path: Path, metadata: Any) -> None:
