@@ -75,7 +75,10 @@ RARE = {
     "compare": (*SCORE_OPTIONS, *IMAGE_OPTIONS),
     "extract": ("long-tail", "subset-seed", "dtype", "workers", *IMAGE_OPTIONS),
     "predict": ("top", "image-column", "skip-broken", "workers", "images"),
-    "tune": (*LOSS_OPTIONS, *IMAGE_OPTIONS, "averaging", "crop", "patience", "references", "seed"),
+    "tune": (
+        *(*LOSS_OPTIONS, *IMAGE_OPTIONS, "averaging", "crop", "colour", "patience", "references"),
+        *("accumulate", "seed"),
+    ),
     "train": (
         *(*LOSS_OPTIONS, *IMAGE_OPTIONS, "store", "delete-store", "checkpoint-every", "test-every"),
         *("tensorboard", "subset-seed", "mean", "std", "classifier-prior", "family", "estimator"),
