@@ -76,7 +76,7 @@ def test_arms(
 
 def test_rivals_are_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loss is that of the reproduction, next to the same classifier; prototypes move."""
-    from training.test_tune import CONFIG, N, tuner_of
+    from training.test_tuner import CONFIG, N, tuner_of
 
     for kind in ("supcon", "bcl"):
         monkeypatch.setattr(tune.Rival, "kind", kind)

@@ -10,7 +10,8 @@ from cli.conftest import call
 from resultant.training.adapters import adapt, attention_layers, merged
 from resultant.training.checkpoints import load_network
 from resultant.training.encoder import build, timm_encoder
-from training.test_tune import CONFIG, C, tuner_of, write_colours
+from training.test_tune import write_colours
+from training.test_tuner import CONFIG, C, tuner_of
 
 
 def test_merged_computes_the_same() -> None:
