@@ -132,8 +132,9 @@ def write_images(folder: Path) -> None:
     from tiny_cifar import tiny_cifar
 
     for label in range(2):
-        for i, kind in enumerate(("jpg", "jpg", "webp", "png")):
-            path = folder / "images" / "train" / f"class {label}" / f"{i}.{kind}"
+        for i, kind in enumerate(("jpg", "jpg", "webp", "png", "jpg")):
+            split = "train" if i < 4 else "test"
+            path = folder / "images" / split / f"class {label}" / f"{i}.{kind}"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (24, 16), (90 * label, 40 * i, 90)).save(path)
     paths = sorted((folder / "images").rglob("*.png"))
