@@ -77,11 +77,11 @@ def summary() -> str:
     times = [seconds[OURS][cell] / seconds[method][cell] for cell, method in best().items()]
     sharper = means("log_loss")
     fewest = sharper[OURS] <= sharper[[*REFERENCES]].min(axis=1)
+    led, average = sum(p >= 0 for p in points.values()), np.mean([*points.values()])
     return (
-        f"`VMFClassifierCV` leads in {sum(p >= 0 for p in points.values())} of {len(points)} cells "
-        f"({len(SEEDS)} draws each), on average by {np.mean([*points.values()]):+.2f} points. It "
-        f"loses by more than half a point in {len(losses)}: {'; '.join(losses) or 'none'}. Its "
-        f"log-loss is the least in {fewest.sum()} cells. "
+        f"`VMFClassifierCV` leads in {led} of {len(points)} cells ({len(SEEDS)} draws each), on "
+        f"average by {average:+.2f} points. Behind by more than half a point: "
+        f"{'; '.join(losses) or 'nowhere'}. Its log-loss is the least in {fewest.sum()} cells. "
         f"Its time of choosing and fitting is {min(times):.2f} to "
         f"{max(times):.2f} of that of the best reference, {np.median(times):.2f} in the middle."
     )

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,22 @@ def documents(root: Path) -> dict[Path, str]:
         parts += [f"## {title}", *tables]
         setting = {"machine": measured["machine"], "date": measured["date"]}
         rows.append({"tables": title, **setting, "measure again": f"`python -m benchmarks {name}`"})
+    parts += ["## Long-tailed features", *long_tails()]
     parts.append(f"## Machines and dates\n\n{table(rows)}")
     readme = (root / "README.md").read_text()
     return {
         Path("benchmarks/results.md"): with_minus("\n\n".join(parts)) + "\n",
         Path("README.md"): insert(readme, "results", table(headline(root))),
     }
+
+
+@cache
+def long_tails() -> list[str]:
+    """Return a sentence and a table of the benchmark of long tails."""
+    # Needs pandas, which other tables do without.
+    from benchmarks.longtail_page import comparison, summary
+
+    return [summary(), table(comparison())]
 
 
 def headline(root: Path) -> list[Row]:

@@ -1,6 +1,7 @@
 """The tables are those of the measured files, and the methods that are compared agree."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import accuracy, losses, peers
+from benchmarks import accuracy, longtail_page, losses, peers
 from benchmarks.tables import BENCHMARKS, documents, insert, shown, table
 
 ROOT = Path(__file__).parents[2]
@@ -108,3 +109,12 @@ def test_errors_of_every_quantity() -> None:
 def test_direct_loss_is_ours() -> None:
     torch.manual_seed(0)
     assert losses.agreement("cpu") < 1e-3
+
+
+def test_the_readme_says_what_the_long_tails_say() -> None:
+    """Its cases, points and losses are those of the records."""
+    numbers = re.search(r"leads in (\d+ of \d+) cells .* by \+(\d\.\d)", longtail_page.summary())
+    assert numbers is not None and "half a point: nowhere" in longtail_page.summary()
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    said = re.search(r"in (\d+ of \d+) cases, by (\d\.\d) points on average, and nowhere", readme)
+    assert said is not None and said.groups() == numbers.groups()
