@@ -137,11 +137,12 @@ def test_rows_of_the_fit_are_ranked_by_fits_without_them() -> None:
         own = s[np.arange(len(y)), codes]
         return float((logsumexp(s, 1) - (1 - few) * own - few * s.mean(1)).sum())
 
-    best = minimize_scalar(loss, bounds=(-8, 8), method="bounded", options={"xatol": 1e-9})
+    best: Any = minimize_scalar(loss, bounds=(-8, 8), method="bounded", options={"xatol": 1e-9})
     assert model.scale_ == pytest.approx(np.exp(best.x), rel=1e-3)
-    known = model.conformal_
+    known: Any = model.conformal_
     s = scores * known.scale
-    total = np.logaddexp(logsumexp(s, 1), -np.inf if known.none is None else known.none)
+    every: Any = logsumexp(s, 1)
+    total = np.logaddexp(every, -np.inf if known.none is None else known.none)
     own = (s - total[:, None])[np.arange(len(y)), codes]
     expected = np.concatenate([np.sort(own[codes == c]) for c in range(len(model.classes_))])
     np.testing.assert_allclose(known.scores, expected, rtol=1e-5, atol=1e-6)

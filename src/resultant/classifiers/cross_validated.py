@@ -188,10 +188,17 @@ class VMFClassifierCV(VMFClassifier):
         rule = f"{method} is that of best_estimator_"
         raise AttributeError(f"{rule}, which continues with its choice")
 
-    def calibrate(self, X: Any, y: Any, sample_weight: Any = None, method: str = "scale") -> Self:
+    def calibrate(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        method: str = "scale",
+        without: Sequence[tuple[Any, VMFClassifier]] | None = None,
+    ) -> Self:
         """Calibrate on rows that were not fitted; see `VMFClassifier.calibrate`."""
         check_is_fitted(self, "best_estimator_")
-        best = self.best_estimator_.calibrate(X, y, sample_weight, method)
+        best = self.best_estimator_.calibrate(X, y, sample_weight, method, without)
         self.scale_, self.calibration_ = best._scale(), best.calibration_
         return self
 
