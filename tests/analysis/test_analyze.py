@@ -118,7 +118,7 @@ def evaluated() -> Study:
 def test_validation_is_a_cold_cross_validation_of_what_is_saved(
     evaluated: Study, tmp_path: Path
 ) -> None:
-    """Of every method with its settings and its calibration, on the same folds."""
+    """Fit every method cold with its settings and its calibration, on the same folds."""
     data, result = evaluated.data, evaluated.result
     assert result is not None
     x, y = data.train.x.numpy(), data.train.y.numpy()
@@ -299,7 +299,7 @@ def test_comparison_of_sets(paired: bool) -> None:
 
 
 def test_classes_of_sums_are_explained() -> None:
-    """Where refined classes are used, the sliders show the best rule of sums."""
+    """The sliders show the best rule of sums if refined classes are recommended."""
     (study,), _ = run([small_set()], BRIEF)
     assert study.choice is not None
     study.choice = study.choice._replace(used="refined", able=True)

@@ -43,7 +43,7 @@ def used_of(data: FeatureSet, **settings: Any) -> Candidate:
 
 @pytest.mark.parametrize("references", ["none", "fast"])
 def test_scores_are_those_of_a_cold_cross_validation(references: str) -> None:
-    """Of every row, in top-k form; flags by thresholds of the classes, counted naively."""
+    """Scores of every row in top-k form; flags by thresholds of the classes, counted naively."""
     data = small_set(noise=1.0)
     wrong = torch.arange(0, sum(COUNTS), 9)
     y = data.train.y.clone()
@@ -80,7 +80,7 @@ def test_scores_are_those_of_a_cold_cross_validation(references: str) -> None:
 
 
 def test_no_class_is_flagged_away() -> None:
-    """Where all rows look like another class, the best ones of each class keep their label."""
+    """The best rows of each class keep their label if all rows look like another class."""
     train = Scored.empty(small_set().train, 6)
     y = train.split.y
     train.odds = -torch.rand(len(y), generator=torch.Generator().manual_seed(0))
@@ -177,7 +177,7 @@ def files_of(folder: Path, frame: pd.DataFrame, kind: str) -> str:
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "several"])
 def test_the_table_leads_back_to_the_rows(kind: str, tmp_path: Path) -> None:
-    """Of files, with ids and texts as they are spelled; it is what the report writes."""
+    """Rows of files with ids and texts as they are spelled; the report writes the same table."""
     rng = np.random.default_rng(0)
     c = rng.integers(0, 3, 120)
     X = np.eye(6)[c] + 0.3 * rng.normal(size=(120, 6))

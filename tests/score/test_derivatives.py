@@ -22,7 +22,7 @@ GRID = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", [2, 62])
+@pytest.mark.parametrize("p", [2, 25, 62])
 def test_gradients(p: int) -> None:
     grid = [a.clone().requires_grad_() for a in GRID]
     # With gradients vmf_score and vmf_score_slope are the outputs of vmf_score_and_slope.

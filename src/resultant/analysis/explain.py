@@ -44,7 +44,7 @@ Found = tuple[Split, Tensor, Tensor, Tensor]
 
 @dataclass(eq=False)
 class Findings:
-    """What is known of all rows, in lists of one entry per split."""
+    """Scores, outliers and near-duplicates of all rows, in lists of one entry per split."""
 
     scored: list[Scored]
     deviation: list[Tensor]  # robust standard deviations [N] from the class, see `outliers`
