@@ -1,8 +1,8 @@
 """scikit-learn classifiers and mixtures on the unit sphere, one search, and one calibration.
 
-`vmf` and `cross_validated` are the classifiers, on `base` (fits and queries), `inputs` (rows of
-users), `growing` and `sums` (rows that are added, forgotten and merged) and `files`. `search`
-chooses settings on the rows of `validation`, in `folds`, each scored by classes without it
+`vmf` and `cross_validated` are the classifiers, on `base` (fits), `scoring` (queries), `inputs`
+(rows of users), `growing` and `sums` (rows that are added, forgotten and merged) and `files`.
+`search` chooses settings on the rows of `validation`, in `folds`, each scored by classes without it
 (`left_out`); `calibration` makes probabilities of scores, and `conformal` sets; `em` fits several
 distributions, as `mixture` and `kmeans`; `refine` moves the classes by the rows that they get
 wrong, also of features of `lift`. `module`: a classifier as a module of torch.
