@@ -19,6 +19,9 @@ profile.mkdir()
     "c.IPKernelApp.log_level = 40\nc.InlineBackend.figure_formats = {'svg'}\n"
 )
 logging.getLogger("traitlets").setLevel(logging.ERROR)
+# Warnings of packages that notebooks import, about their own code: of tqdm, lightning and onnx_ir.
+OTHERS = ("IProgress not found", "`isinstance(treespec", "overflow encountered in cast")
+os.environ["PYTHONWARNINGS"] = ",".join(f"ignore:{beginning}" for beginning in OTHERS)
 # One style of all pictures.
 os.environ["MATPLOTLIBRC"] = str(Path(__file__).parent / "matplotlibrc")
 # Notebooks call the command of this environment, and their output has no colours.

@@ -2,6 +2,6 @@
 
 `validation` and `arrays` check arguments, by the ranges of `limits`; `memory` holds the byte
 budgets; `files` and `tensor_files` read and write files; `device` and `distributed` describe the
-machine; `termination` answers SIGTERM; `modes` asks torch for its state, `autograd` serves the
-special functions; `text` formats messages.
+machine; `threads` keeps small fits on one thread; `termination` answers SIGTERM; `modes` asks torch
+for its state, `autograd` serves the special functions; `text` formats messages.
 """

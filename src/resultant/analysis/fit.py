@@ -24,6 +24,7 @@ from torch import Tensor
 
 from resultant._core.arrays import directions
 from resultant._core.text import counted
+from resultant._core.threads import SMALL, few_threads
 from resultant.analysis.candidate import Candidate, Predictions, of_all, predictions, probabilities
 from resultant.analysis.metrics import stratified
 from resultant.analysis.references import TRIAL, Reference, affordable, code_of, settings_of, table
@@ -41,8 +42,6 @@ from resultant.classifiers.vmf import VMFClassifier
 
 # Found once: the search for the loaded libraries takes longer than a small fit.
 LIBRARIES = ThreadpoolController()
-# Rows times dimension up to which one thread is faster than several that wait for each other.
-SMALL = 1 << 22
 
 # Places in the order from simple to complex: a whitened rule has as many numbers as discriminant
 # analysis, and a concentration per class.
@@ -63,7 +62,7 @@ Fits = dict[str, tuple[Any, int, float]]
 
 def fit(data: FeatureSet, plan: Plan, settings: Settings, progress: Progress) -> list[Candidate]:
     """Return all candidates, validated, and fitted to the training rows."""
-    with few_threads(len(data.train) * data.dim):
+    with one_of_blas(len(data.train) * data.dim):
         progress("search vMF settings")
         candidates = [majority(data), *search(data, plan, settings)]
         progress("fit vMF classifiers")
@@ -76,16 +75,10 @@ def fit(data: FeatureSet, plan: Plan, settings: Settings, progress: Progress) ->
 
 
 @contextmanager
-def few_threads(numbers: float) -> Iterator[None]:
-    """Use one thread for few numbers, and one of BLAS in any case."""
-    before = torch.get_num_threads()
-    if numbers <= SMALL:
-        torch.set_num_threads(1)
-    try:
-        with LIBRARIES.limit(limits=1):
-            yield
-    finally:
-        torch.set_num_threads(before)
+def one_of_blas(numbers: float) -> Iterator[None]:
+    """Use one thread of BLAS, and one of torch too for few numbers."""
+    with few_threads(numbers), LIBRARIES.limit(limits=1):
+        yield
 
 
 def majority(data: FeatureSet) -> Candidate:

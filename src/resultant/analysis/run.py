@@ -18,7 +18,7 @@ from resultant.analysis.candidate import Candidate
 from resultant.analysis.choose import Choice, choose, recommend
 from resultant.analysis.evaluate import confusion, evaluate
 from resultant.analysis.explain import Findings, cautions, duplicates, look, suspicious_rows
-from resultant.analysis.fit import Progress, few_threads, fit, unit_rows
+from resultant.analysis.fit import Progress, fit, one_of_blas, unit_rows
 from resultant.analysis.pictures import explorer, feature_map, fit_directions
 from resultant.analysis.references import left_out
 from resultant.analysis.result import AnalysisResult, FeatureData, FeatureResult
@@ -50,7 +50,7 @@ class Study:
     @cached_property
     def findings(self) -> Findings:
         """The quality of labels, outliers and near-duplicates of all rows."""
-        with few_threads(len(self.data.train) * self.data.dim):
+        with one_of_blas(len(self.data.train) * self.data.dim):
             return look(self.data, self.used, self.vmf)
 
     @property
@@ -145,7 +145,7 @@ def summarize(study: Study) -> None:
     data, rows, choice = study.data, study.plan, study.choice
     assert choice is not None, "choose before"
     started = time.perf_counter()
-    with few_threads(len(data.test) * data.dim):
+    with one_of_blas(len(data.test) * data.dim):
         methods = evaluate(study.candidates, choice, data, rows)
         copies, across = duplicates(data)
     used = next(m for m in methods if m.key == study.used.key)
@@ -203,7 +203,7 @@ def explain(study: Study, progress: Progress) -> None:
     started, result = time.perf_counter(), study.result
     assert result is not None and study.used.tested is not None, "summarize before"
     data, rows, vmf = study.data, study.plan, study.vmf
-    with few_threads(len(data.train) * data.dim):
+    with one_of_blas(len(data.train) * data.dim):
         progress("look for suspicious rows")
         found = {**suspicious_rows(data, study.findings), **result.rows}
         progress("learning curve")

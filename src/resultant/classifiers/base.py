@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from resultant._core.threads import few_threads
 from resultant._core.validation import finite_number
 from resultant.classes.metric import Metric, require_shrinkage
 from resultant.classes.rule import Rule
@@ -92,7 +93,8 @@ class DirectionClassifier(ScoringClassifier, GrowingClassifier, SetClassifier, S
         """Fit the classes to rows X [N, p] of any length, labels y [N] and weights [N] >= 0."""
         fitted = self._twin()
         sample, fitted.classes_ = inputs.labelled(fitted, X, y, sample_weight)
-        fitted._fit(sample)
+        with few_threads(len(sample.y) * fitted.n_features_in_):
+            fitted._fit(sample)
         if fitted.metric_ is None:
             inputs.warn_of_units(sample.rows)
         return self._adopt(fitted)

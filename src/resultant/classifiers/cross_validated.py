@@ -13,6 +13,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from resultant._core.text import counted
+from resultant._core.threads import few_threads
 from resultant._core.validation import finite_number, integer
 from resultant.classes.metric import require_shrinkage
 from resultant.classes.rule import REALIZATIONS
@@ -151,22 +152,29 @@ class VMFClassifierCV(VMFClassifier):
             raise ValueError(f"expected scoring to be one of {SCORINGS}, got {self.scoring!r}")
         sample, fitted.classes_ = labelled(fitted, X, y, sample_weight, least=2)
         options = self.scoring, scaled, self.extend, seconds_or_none(self.time_limit)
-        result = Search(self._validation(sample, groups), axes, *options)
-        if result.stopped:
-            text = f"the search was stopped after {self.time_limit:g} s"
-            text += f" and {counted(len(result.candidates), 'point', 'points')}"
-            warnings.warn(f"{text}; a larger time_limit evaluates more", UserWarning, stacklevel=2)
-        fitted._set_results(result, axes)
-        scale: Any = result.chosen.scale if scaled else self.scale
-        settings: Any = {**fitted.best_params_, "estimator": self.estimator, "device": self.device}
-        best = VMFClassifier(**settings, scale=scale)
-        if best.whiten is not None:
-            best.center = self.center
-        # The names of the columns too, of data frames.
-        vars(best).update({k: v for k, v in vars(fitted).items() if k in FITTED_TO})
-        best._fit(sample)
-        if best._sums is None:
-            best._rank(result.scores(result.chosen.point), result.validation.y)
+        with few_threads(len(sample.y) * fitted.n_features_in_):
+            result = Search(self._validation(sample, groups), axes, *options)
+            if result.stopped:
+                text = f"the search was stopped after {self.time_limit:g} s"
+                text += f" and {counted(len(result.candidates), 'point', 'points')}"
+                warnings.warn(
+                    f"{text}; a larger time_limit evaluates more", UserWarning, stacklevel=2
+                )
+            fitted._set_results(result, axes)
+            scale: Any = result.chosen.scale if scaled else self.scale
+            settings: Any = {
+                **fitted.best_params_,
+                "estimator": self.estimator,
+                "device": self.device,
+            }
+            best = VMFClassifier(**settings, scale=scale)
+            if best.whiten is not None:
+                best.center = self.center
+            # The names of the columns too, of data frames.
+            vars(best).update({k: v for k, v in vars(fitted).items() if k in FITTED_TO})
+            best._fit(sample)
+            if best._sums is None:
+                best._rank(result.scores(result.chosen.point), result.validation.y)
         if best.metric_ is None:
             warn_of_units(sample.rows)
         shared = (

@@ -1,0 +1,56 @@
+"""Small fits use one thread of torch, since several wait for each other on a busy machine."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.model_selection import StratifiedKFold
+
+from resultant import VMFClassifier, VMFClassifierCV
+from resultant._core import threads
+from resultant.classifiers.refine import Refinement
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+class Spying(StratifiedKFold):
+    """Folds that note the number of threads."""
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+        self.seen = torch.get_num_threads()
+        return super().split(X, y, groups)
+
+
+@pytest.mark.parametrize(("small", "threads_of_fit"), [(1 << 22, 1), (0, 2)])
+def test_threads_of_a_search(
+    small: int, threads_of_fit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "SMALL", small)
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    folds = Spying(2)
+    VMFClassifierCV(cv=folds, refine=None).fit(X, y)
+    assert folds.seen == threads_of_fit
+    assert torch.get_num_threads() == 2
+
+
+def test_threads_of_a_refinement_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def fit(self: Any, precision: float) -> Any:
+        seen.append(torch.get_num_threads())
+        raise ValueError("no fit")
+
+    monkeypatch.setattr(Refinement, "fit", fit)
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    with pytest.raises(ValueError, match="no fit"):
+        VMFClassifier(refine=1.0).fit(X, y)
+    assert seen == [1]
+    assert torch.get_num_threads() == 2
