@@ -48,13 +48,17 @@ def one_precision(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+def unrefined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without refined classes, theory and maps."""
+    monkeypatch.setattr(import_module("resultant.analysis.fit"), "PRECISIONS", ())
+    monkeypatch.setattr(import_module("resultant.analysis.run"), "explain", lambda *_: None)
+
+
+@pytest.fixture
+def brief(unrefined: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without references, refined classes, theory and maps, for tests of everything else:
     a third of the time."""
-    fit = import_module("resultant.analysis.fit")
-    monkeypatch.setattr(fit, "table", lambda *_: ())
-    monkeypatch.setattr(fit, "PRECISIONS", ())
-    monkeypatch.setattr(import_module("resultant.analysis.run"), "explain", lambda *_: None)
+    monkeypatch.setattr(import_module("resultant.analysis.fit"), "table", lambda *_: ())
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -38,9 +38,6 @@ from small_features import COUNTS, small_features, small_set
 fit_module = importlib.import_module("resultant.analysis.fit")
 
 
-BRIEF = Settings(references="none", theory=False)
-
-
 def with_train(data: FeatureSet, **changes: Any) -> FeatureSet:
     return replace(data, train=replace(data.train, **changes))
 
@@ -235,10 +232,11 @@ def test_duplicates_across_and_within_splits() -> None:
     assert copies.copies.split.tolist() == ["train", "train", "test"]
 
 
+@pytest.mark.usefixtures("unrefined")
 def test_features_that_do_not_carry_labels() -> None:
     """All rows are noise, and the largest class has most of them."""
     noise = small_set(noise=100.0)
-    (study,), _ = run([noise], Settings(theory=False, metric=ACCURACY))
+    (study,), _ = run([noise], Settings(metric=ACCURACY))
     result = study.result
     assert result is not None
     assert result.recommendation.key is None and result.recommended is None
@@ -258,29 +256,31 @@ def test_confusion() -> None:
     assert confusion(predicted, y, 201).matrix is None
 
 
+@pytest.mark.usefixtures("one_precision")
 def test_a_class_whose_rows_are_of_one_identity() -> None:
     """A fold of all its rows is fitted without this class: it is never predicted there."""
     data = small_set()
     ids = torch.arange(sum(COUNTS))
     ids[data.train.y == 2] = -1
     data = with_train(data, identities=ids)
-    for settings in (BRIEF, Settings(theory=False)):
-        (study,), _ = run([data], settings)
-        assert not (study.plan.labels == 2).any()
-        for c in study.candidates:
-            assert c.key == "majority" or c.hits(study.plan.labels).mean() > 0.6, c.key
+    (study,), _ = run([data], Settings(theory=False))
+    assert not (study.plan.labels == 2).any()
+    for c in study.candidates:
+        assert c.key == "majority" or c.hits(study.plan.labels).mean() > 0.6, c.key
 
 
+@pytest.mark.usefixtures("brief")
 def test_two_sets_of_one_source() -> None:
     """Training rows do not choose a projection."""
     data = small_set()
     noisy = with_train(data, x=data.train.x + torch.randn(data.train.x.shape))
     steps: list[str] = []
-    studies, first = run([replace(noisy, name="encoder"), data], BRIEF, steps.append)
+    studies, first = run([replace(noisy, name="encoder"), data], Settings(), steps.append)
     assert studies[1].score > studies[0].score and first == 0
     assert "projection: search vMF settings" in steps
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("paired", [False, True])
 def test_comparison_of_sets(paired: bool) -> None:
     """Rows are paired by their identities, in any order; equal labels are not enough."""
@@ -290,7 +290,7 @@ def test_comparison_of_sets(paired: bool) -> None:
     noise = 2 * torch.randn(data.test.x.shape, generator=torch.Generator().manual_seed(0))
     a = Split("test", data.test.x + noise, data.test.y, ids)
     b = Split("test", data.test.x[order], data.test.y[order], None if ids is None else ids[order])
-    studies = [run([replace(data, test=t)], BRIEF)[0][0] for t in (a, b)]
+    studies = [run([replace(data, test=t)])[0][0] for t in (a, b)]
     found = compare_sets(studies, 0, 1)
     assert found.paired == paired and found.difference.verdict == "better"
     assert "B is better than A" in found.sentence and found.difference.p_value < 0.05
@@ -298,9 +298,10 @@ def test_comparison_of_sets(paired: bool) -> None:
     assert "A has" in found.sentence and same in found.sentence
 
 
+@pytest.mark.usefixtures("one_precision")
 def test_classes_of_sums_are_explained() -> None:
     """The sliders show the best rule of sums if refined classes are recommended."""
-    (study,), _ = run([small_set()], BRIEF)
+    (study,), _ = run([small_set()], Settings(references="none", theory=False))
     assert study.choice is not None
     study.choice = study.choice._replace(used="refined", able=True)
     assert study.used.key == "refined" and study.vmf.key != "refined"
@@ -309,22 +310,25 @@ def test_classes_of_sums_are_explained() -> None:
 WORDS = np.array(list("abcdef"))
 
 
-@pytest.mark.parametrize("kind", ["words", "numbers"])
-@pytest.mark.parametrize("references", ["none", "fast"])
-def test_saved_classifier_of_arrays(kind: str, references: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("methods", "names"), [("brief", WORDS), ("unrefined", 3 * np.arange(6))])
+def test_saved_classifier_of_arrays(
+    methods: str, names: np.ndarray, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """The code of the page loads it; it predicts the user's labels with their probabilities."""
+    request.getfixturevalue(methods)
     arrays = small_features(dim=16, noise=0.9)
     x, y, q, t = (arrays[f"{s}/{w}"] for s in ("train", "test") for w in ("projection", "labels"))
-    names = WORDS if kind == "words" else 3 * np.arange(6)
-    options: Any = {"test": (q, names[t]), "references": references}
-    result = resultant.analyze(x.numpy(), names[y], **options)
-    assert result.first.data.class_names == tuple(map(str, names.tolist()))
-    assert "<table>" in result._repr_html_() and result.first.theory is None
-    written = resultant.analyze(x.numpy(), names[y], **options, out=tmp_path / "out")
-    assert (tmp_path / "out" / "index.html").exists() and written.files["classifier"]
+    # A column of another unit, so that a method of scikit-learn is saved.
+    x[:, 0], q[:, 0] = (1000 * a[:, 0] if methods == "unrefined" else a[:, 0] for a in (x, q))
+    out = tmp_path / "out"
+    written = resultant.analyze(x.numpy(), names[y], test=(q, names[t]), out=out)
+    assert written.first.data.class_names == tuple(map(str, names.tolist()))
+    assert "<table>" in written._repr_html_()
+    assert (out / "index.html").exists() and written.files["classifier"]
     recommended = written.first.recommended
     assert recommended is not None
-    found: Any = resultant.load_classifier(tmp_path / "out" / "classifier.safetensors")
+    assert (recommended.family == "scikit-learn") == (methods == "unrefined")
+    found: Any = resultant.load_classifier(out / "classifier.safetensors")
     assert "load_classifier('classifier.safetensors')" in written.first.recommendation.code
     own = found.predict_proba(q.numpy())[np.arange(len(t)), t]
     loss = -np.log(np.maximum(own, np.finfo(float).eps)).mean()

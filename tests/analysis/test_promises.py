@@ -15,7 +15,7 @@ from resultant import VMFClassifier
 from resultant.analysis.read import read
 from resultant.analysis.run import run
 from resultant.analysis.sets import sets_of
-from resultant.analysis.split import FeatureSet, Settings
+from resultant.analysis.split import FeatureSet
 
 KINDS = ("csv", "csv.gz", "parquet", "several", "frame", "numpy")
 N, P = 150, 6
@@ -61,13 +61,16 @@ def held_out(data: FeatureSet) -> set[tuple[float, ...]]:
 @pytest.mark.parametrize("ids", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_lead_back_and_what_is_saved_is_what_is_tested(
-    kind: str, ids: bool, tmp_path: Path
+    kind: str, ids: bool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     table = frame() if ids else frame().drop(columns="id")
+    # A column of another unit in one of the forms, so that a method of scikit-learn is saved.
+    request.getfixturevalue("unrefined" if kind == "parquet" else "brief")
+    table["x0"] *= 1000 if kind == "parquet" else 1
     folder = tmp_path / "rows"
     folder.mkdir()
     given, files = source(table, kind, folder)
-    result = resultant.analyze(**given, out=tmp_path / "out", references="fast")
+    result = resultant.analyze(**given, out=tmp_path / "out")
     tested = pq.read_table(tmp_path / "out" / "predictions.parquet").to_pandas()
     named = pd.read_csv(tmp_path / "out" / "rows.csv", dtype={"id": str})
     model: Any = resultant.load_classifier(tmp_path / "out" / "classifier.safetensors")
@@ -86,6 +89,7 @@ def test_rows_lead_back_and_what_is_saved_is_what_is_tested(
                 np.testing.assert_allclose(model.predict_proba(x), p, atol=2e-6)
     recommended = result.first.recommended
     assert recommended is not None
+    assert (recommended.family == "scikit-learn") == (kind == "parquet")
     assert recommended.accuracy.value == pytest.approx((tested.label == tested.predicted).mean())
     # Ten copies, each of which leads back to its first row.
     copies = named[named.kind == "duplicate"]
@@ -116,6 +120,7 @@ def test_one_split_whatever_the_form_order_and_spelling(kind: str, tmp_path: Pat
     assert len(held_out(fewer) - expected) <= 3
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("kind", KINDS)
 def test_copies_with_two_labels_stay_together_and_are_named(kind: str, tmp_path: Path) -> None:
     """On one side of every split and fold, in a sentence of the page, and in the table of rows."""
@@ -127,7 +132,7 @@ def test_copies_with_two_labels_stay_together_and_are_named(kind: str, tmp_path:
     folder = tmp_path / "rows"
     folder.mkdir()
     given, files = source(table, kind, folder)
-    result = resultant.analyze(**given, out=tmp_path / "out", references="none").first
+    result = resultant.analyze(**given, out=tmp_path / "out").first
     page = (tmp_path / "out" / "index.html").read_text().replace("\u00a0", " ")
     assert "8 rows have copies with another label" in page
     assert "8 rows have copies with another label" in " ".join(w.text for w in result.data.warnings)
@@ -173,22 +178,32 @@ def test_missing_values_are_refused(what: str, missing: Any, tmp_path: Path) -> 
 
 LABELS: dict[str, Any] = {
     "negative": np.array([-2, -1, 5]),
-    "booleans": np.array([False, True, True]),
+    "booleans": np.array([False, True]),
     "words of digits": np.array(["01", "1", "2"]),
     "floats": np.array([0.0, 2.0, 4.0]),
 }
 
 
-@pytest.mark.parametrize("references", ["none", "fast"])
+@pytest.mark.parametrize("methods", ["brief", "unrefined"])
 @pytest.mark.parametrize("kind", LABELS)
-def test_labels_are_those_of_the_user(kind: str, references: Any, tmp_path: Path) -> None:
-    """In predictions of what is saved and in the table of rows; a class of one row is left out."""
+def test_labels_are_those_of_the_user(
+    kind: str, methods: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Predictions of the saved classifier and the table of rows have the labels of the user; a
+    class of one row is left out."""
+    request.getfixturevalue(methods)
     table = frame()
-    y = LABELS[kind][table["kind"].factorize(sort=True)[0]]
+    code = table["kind"].factorize(sort=True)[0]
+    table, code = table[code < len(LABELS[kind])], code[code < len(LABELS[kind])]
+    y = LABELS[kind][code]
     if kind == "negative":
         y[3] = -7
-    x = table[[f"x{i}" for i in range(P)]].to_numpy()
-    resultant.analyze(x, y, out=tmp_path, references=references)
+    x = table[[f"x{i}" for i in range(P)]].to_numpy().copy()
+    # A column of another unit, so that a method of scikit-learn is saved.
+    x[:, 0] *= 1000 if methods == "unrefined" else 1
+    recommended = resultant.analyze(x, y, out=tmp_path).first.recommended
+    assert recommended is not None
+    assert (recommended.family == "scikit-learn") == (methods == "unrefined")
     model: Any = resultant.load_classifier(tmp_path / "classifier.safetensors")
     assert set(model.classes_.tolist()) == set(y.tolist()) - {-7}
     assert (model.predict(x) == y).mean() > 0.8
@@ -196,6 +211,7 @@ def test_labels_are_those_of_the_user(kind: str, references: Any, tmp_path: Path
     assert (written.label == y[written.row]).all()
 
 
+@pytest.mark.usefixtures("brief")
 def test_labels_of_a_file_keep_their_numbers(tmp_path: Path) -> None:
     """Also where a class of one row is left out, and where classes have names."""
     table = frame()
@@ -203,7 +219,7 @@ def test_labels_of_a_file_keep_their_numbers(tmp_path: Path) -> None:
     y[3] = 1
     x = table[[f"x{i}" for i in range(P)]].to_numpy()
     np.savez(tmp_path / "z.npz", X=x, y=y, class_names=np.array(list("abcde")))
-    resultant.analyze(tmp_path / "z.npz", out=tmp_path / "out", references="none")
+    resultant.analyze(tmp_path / "z.npz", out=tmp_path / "out")
     model: Any = resultant.load_classifier(tmp_path / "out" / "classifier.safetensors")
     assert model.classes_.tolist() == [0, 2, 4]
 
@@ -237,11 +253,12 @@ def test_rows_that_may_be_left_out_from_python() -> None:
     assert len(data.test) == 19 and data.test.origin.row.tolist() == [*range(2), *range(3, 20)]
 
 
+@pytest.mark.usefixtures("brief")
 def test_an_analysis_warns_on_its_page_alone(recwarn: pytest.WarningsRecorder) -> None:
     """Columns of other units are a caution of the page, not a warning with a path of ours."""
     table = frame()
     x = table[[f"x{i}" for i in range(P)]].to_numpy() * np.array([1000, 1, 1, 1, 1, 1])
-    (study,), _ = run(read(x, table["kind"]), Settings(references="none", theory=False))
+    (study,), _ = run(read(x, table["kind"]))
     assert study.result is not None and not list(recwarn)
     assert [w.kind for w in study.result.data.warnings if w.kind == "units"] == ["units"]
 

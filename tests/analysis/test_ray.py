@@ -79,6 +79,7 @@ def dies_once(flag: Path, original: Any) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_precision")
 def test_the_command_gives_the_result_of_one_machine(
     folder: Path, workers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

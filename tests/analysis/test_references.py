@@ -13,6 +13,7 @@ from resultant.analysis.split import Settings, plan
 from small_features import COUNTS, small_set
 
 
+@pytest.mark.usefixtures("unrefined")
 @pytest.mark.parametrize("level", ["fast", "all"])
 def test_references_are_those_of_scikit_learn(level: str) -> None:
     """The code of a method gives its predictions, and both scalings are tried."""
@@ -49,9 +50,10 @@ def test_discriminant_analysis_is_that_of_scikit_learn(classes: int, equal: bool
     np.testing.assert_allclose(ours.predict_proba(q), theirs.predict_proba(q), atol=1e-4)
 
 
+@pytest.mark.usefixtures("unrefined")
 def test_a_sample_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BUDGETS, "fast", dict.fromkeys(("linear", "classes", "pairs"), 100.0))
-    (study,), _ = run([small_set()], Settings(theory=False))
+    (study,), _ = run([small_set()])
     assert study.result is not None
     for method in study.result.methods:
         sampled = method.family == "scikit-learn"

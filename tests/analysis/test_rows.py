@@ -26,8 +26,6 @@ from resultant.analysis.run import run
 from resultant.analysis.split import FeatureSet, Settings, Split, plan
 from small_features import COUNTS, small_set
 
-BRIEF = Settings(references="none", theory=False)
-
 
 def of_train(data: FeatureSet, **changes: Any) -> FeatureSet:
     return replace(data, train=replace(data.train, **changes))
@@ -41,6 +39,7 @@ def used_of(data: FeatureSet, **settings: Any) -> Candidate:
     return one
 
 
+@pytest.mark.usefixtures("one_precision")
 @pytest.mark.parametrize("references", ["none", "fast"])
 def test_scores_are_those_of_a_cold_cross_validation(references: str) -> None:
     """Scores of every row in top-k form; flags by thresholds of the classes, counted naively."""
@@ -143,6 +142,7 @@ def test_conformal_values_of_rows_in_their_classes() -> None:
     assert far[10] > 5 and p[10] == pytest.approx(1 / COUNTS[0])
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("compared", [10_000, 10])
 def test_near_duplicates_in_groups(compared: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within and across splits, also of rows of other lengths, and where not all are compared."""
@@ -158,7 +158,7 @@ def test_near_duplicates_in_groups(compared: int, monkeypatch: pytest.MonkeyPatc
         assert (found.first[rows] == leader).all() and len(set(found.group[rows])) == 1
     assert (found.group >= 0).sum() == 6 and found.group.max() == 1
     assert found.cosine[6] == pytest.approx(float(functional.cosine_similarity(x[6], x[2], dim=0)))
-    (study,), _ = run([data], BRIEF)
+    (study,), _ = run([data])
     table = suspicious_rows(data, study.findings)["near"]
     assert table.copies is not None and table.total == 3
     assert set(table.copies.row.tolist()) == {2}
@@ -175,6 +175,7 @@ def files_of(folder: Path, frame: pd.DataFrame, kind: str) -> str:
     return str(path)
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("kind", ["csv", "parquet", "several"])
 def test_the_table_leads_back_to_the_rows(kind: str, tmp_path: Path) -> None:
     """Rows of files with ids and texts as they are spelled; the report writes the same table."""
@@ -188,7 +189,7 @@ def test_the_table_leads_back_to_the_rows(kind: str, tmp_path: Path) -> None:
     frame["label"] = np.array(["ant", "bee", "cat"])[c]
     frame.loc[40, "label"] = "cat" if c[40] != 2 else "ant"
     path = files_of(tmp_path, frame, kind)
-    table = resultant.rows(path, references="none")
+    table = resultant.rows(path)
     assert len(table) == 120 and table.columns.is_unique
     for file, part in table.groupby("file"):
         source = frame
@@ -200,16 +201,17 @@ def test_the_table_leads_back_to_the_rows(kind: str, tmp_path: Path) -> None:
     assert found.is_label_issue and found.suggested_label == ["ant", "bee", "cat"][c[40]]
     assert table.label_quality.idxmin() == found.name and found.label_quality < 0.5
     assert table.is_label_issue.sum() <= 3
-    resultant.analyze(path, references="none", out=tmp_path / "out")
+    resultant.analyze(path, out=tmp_path / "out")
     written = pq.read_table(tmp_path / "out" / "rows.parquet").to_pandas()
     again = written.sort_values("id").reset_index(drop=True)
     pd.testing.assert_frame_equal(again, table.sort_values("id").reset_index(drop=True))
 
 
+@pytest.mark.usefixtures("brief")
 def test_the_table_of_arrays_has_the_labels_of_the_user() -> None:
     rng, y = np.random.default_rng(0), 3 * (np.arange(90) % 3)
     X = np.eye(5)[y // 3] + 0.3 * rng.normal(size=(90, 5))
-    table = resultant.rows(X, y, references="none", groups=np.arange(90) // 3)
+    table = resultant.rows(X, y, groups=np.arange(90) // 3)
     assert (table.label == y).all() and table["row"].tolist() == list(range(90))
     assert table.groupby(np.arange(90) // 3)["fold"].nunique().max() == 1
     train = table[table.split == "train"]

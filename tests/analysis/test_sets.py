@@ -11,6 +11,7 @@ import resultant
 from resultant.analysis.sets import ERROR, sentence
 
 
+@pytest.mark.usefixtures("one_precision")
 @pytest.mark.parametrize("words", [True, False])
 def test_sets_of_the_saved_classifier(words: bool, tmp_path: Path) -> None:
     rng, y = np.random.default_rng(0), np.repeat(np.arange(4), [80, 60, 40, 7])
