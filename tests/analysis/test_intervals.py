@@ -67,14 +67,14 @@ def copied_pairs(rng: np.random.Generator, n: int, of: Tensor) -> tuple[Any, flo
 
 
 def copied_samples(rng: np.random.Generator, n: int, of: Tensor) -> tuple[Any, float]:
-    both = ((torch.tensor(rng.random(n) < p)[of], even(len(of)), of) for p in (0.7, 0.8))
-    return unpaired_gain(*both), 0.1
+    hits = [torch.tensor(rng.random(n) < p)[of] for p in (0.7, 0.8)]
+    return unpaired_gain(hits, [even(len(of))] * 2, [of] * 2), 0.1
 
 
 def unpaired(a: float, b: float) -> Draw:
     def draw(rng: np.random.Generator, n: int) -> tuple[Any, float]:
-        hits = ((torch.tensor(rng.random(n) < p), even(n), None) for p in (a, b))
-        return unpaired_gain(*hits), b - a
+        hits = [torch.tensor(rng.random(n) < p) for p in (a, b)]
+        return unpaired_gain(hits, [even(n)] * 2, [None] * 2), b - a
 
     return draw
 

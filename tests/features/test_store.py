@@ -74,12 +74,11 @@ def test_chunks_cover_all_rows_once(rows: int | None, monkeypatch: pytest.Monkey
         next(result.chunks("train/labels", 0))
 
 
-def test_gaps_and_counts() -> None:
+def test_counts_of_labels() -> None:
     given = {"features": torch.ones(5, 2), "labels": torch.tensor([0, 4, 4, 2, 0])}
     for metadata, count in (({}, [2, 0, 1, 0, 2]), ({"num_classes": 6}, [2, 0, 1, 0, 2, 0])):
         result = FeatureStore("memory", given, metadata)
         assert result.label_counts().tolist() == count
-        assert result.label_gaps() == [c for c, n in enumerate(count) if not n]
 
 
 def at_7(value: float) -> dict[str, torch.Tensor]:

@@ -1,5 +1,7 @@
 """Questions of the paper about frozen features, against their definitions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,11 +10,10 @@ import frozen_data
 from frozen_data import COUNTS, TAU, C, P, features, log_softmax, ratio, rows, score, scores
 from resultant import analysis
 from resultant.analysis import FrozenSpace, intercept_drift
+from resultant.analysis.metrics import sample_rows
 from resultant.analysis.theory import choose_pairs
-from resultant.classes.groups import GROUPS, group_masks
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.scores import class_scores
-from resultant.classifiers.calibration import expected_calibration_error
 from resultant.theory.binary_model import BinaryModel
 from resultant_reproduction.frozen.decisions import (
     Policy,
@@ -36,9 +37,7 @@ def test_same_state_against_definition(small: FrozenSpace, gamma: float) -> None
         loss = np.log(np.exp(s).sum(1)) - s[np.arange(len(first)), y[first]]
         assert row.cross_entropy == pytest.approx(loss.mean(), rel=1e-9)
         assert row.accuracy == pytest.approx((guess == y[first]).mean())
-        counts = np.bincount(guess)
-        assert (row.distinct, row.top_class) == ((counts > 0).sum(), counts.argmax())
-        assert row.top_share == pytest.approx(counts.max() / len(first), rel=1e-6)
+        assert row.distinct == len(np.unique(guess))
     focus = result.focus
     assert focus is not None and focus.index == intercept_drift(small).worst_class
     step = 1e-5
@@ -57,7 +56,7 @@ def test_a_class_of_noise_collapses_direct_temperature() -> None:
     x[y == 3] = torch.randn(x.shape, generator=torch.Generator().manual_seed(5))[y == 3]
     noisy = FrozenSpace.fit(x, y, *test, dtype=torch.float64)
     rows = {row.realization: row for row in same_state(noisy).rows}
-    assert rows["temperature"].top_class == 3
+    assert rows["temperature"].distinct < rows["preserve"].distinct
     assert rows["temperature"].cross_entropy > 3 * rows["preserve"].cross_entropy
     focus = same_state(noisy).focus
     assert focus is not None and focus.index == 3
@@ -70,10 +69,6 @@ def test_a_class_of_noise_collapses_direct_temperature() -> None:
     assert drift.temperature.isnan().all()
     boundaries = analysis.boundary_displacement(noisy, beta=1.5)
     assert boundaries.undefined == (3,) and boundaries.predicted == {} and not boundaries.change
-    margins = margin_directions(noisy, beta=1.5)
-    assert margins.undefined == (3,) and margins.incidences == 0 and margins.agreement is None
-    angular = margin_directions(noisy, beta=1.5, realization="angular")
-    assert angular.undefined == () and angular.incidences > 0
     grid = realization_grid(noisy, (0.0, 1.5), (0.0,))
     for name in ("temperature", "preserve"):
         point = grid.point(name, 1.5)
@@ -87,26 +82,11 @@ def test_a_class_of_noise_collapses_direct_temperature() -> None:
 def test_grid_against_definition(small: FrozenSpace) -> None:
     grid = realization_grid(small)
     y = small.test_labels.numpy()
-    masks = {name: m.numpy() for name, m in group_masks(COUNTS).items()}
     for point in grid.points:
         s = scores(small, point.realization, point.beta, point.gamma, small.test[:])
         log_p = log_softmax(s)
-        guess = s.argmax(1)
-        right = guess == y
-        assert point.accuracy == pytest.approx(right.mean())
+        assert point.accuracy == pytest.approx((s.argmax(1) == y).mean())
         assert point.nll == pytest.approx(-log_p[np.arange(len(y)), y].mean(), rel=1e-9)
-        per_class = np.array([right[y == c].mean() for c in range(C)])
-        assert point.per_class is not None and point.groups is not None
-        np.testing.assert_allclose(point.per_class.numpy(), per_class)
-        assert point.balanced == pytest.approx(per_class.mean())
-        for name in GROUPS:
-            assert point.groups[name] == pytest.approx(per_class[masks[name]].mean())
-        error = expected_calibration_error(np.exp(log_p), y)
-        assert point.ece == pytest.approx(error, abs=1e-9)
-        cosine = scores(small, "cosine", 0, point.gamma, small.test[:]).argmax(1)
-        native = scores(small, "native", 1, point.gamma, small.test[:]).argmax(1)
-        assert point.agreement == pytest.approx((guess == cosine).mean())
-        assert point.change == pytest.approx(right.mean() - (native == y).mean())
     assert len(grid.points) == 3 * (2 + 3 * 4)
     assert grid.point("native", 0.3, 1.0) is grid.point("native", 1.0, 1.0)
     assert {p.accuracy for p in grid.points if p.gamma == 0 and p.beta == 1} == {
@@ -121,16 +101,15 @@ def test_grid_against_definition(small: FrozenSpace) -> None:
         torch.testing.assert_close(narrow.nll[policy].double(), wide.nll[policy], atol=2e-4, rtol=0)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 1.0])
-def test_gradients_by_autograd(small: FrozenSpace, gamma: float) -> None:
-    result = compare_gradients(small, queries=60, gamma=gamma, seed=2)
-    assert result.source == "held-out" and len(result.rows.unique()) == result.queries == 60
-    x = torch.as_tensor(rows(small.test[result.rows]))
-    y, offset = small.test_labels[result.rows], small.offset(gamma)
+def test_gradients_by_autograd(small: FrozenSpace) -> None:
+    result = compare_gradients(small, queries=60, seed=2)
+    queries = sample_rows(len(small.test), 60, 2)
+    x = torch.as_tensor(rows(small.test[queries]))
+    y = small.test_labels[queries]
 
     def loss_and_gradient(name: str) -> tuple[torch.Tensor, torch.Tensor]:
         z = x.clone().requires_grad_()
-        s = class_scores(z, small.state, TAU, name, 0.0, offset=offset)
+        s = class_scores(z, small.state, TAU, name, 0.0)
         loss = torch.nn.functional.cross_entropy(s, y, reduction="none")
         (g,) = torch.autograd.grad(loss.sum(), z)
         return loss.detach(), g - (g * x).sum(1, keepdim=True) * x
@@ -141,25 +120,26 @@ def test_gradients_by_autograd(small: FrozenSpace, gamma: float) -> None:
     error = 100 * (gradients[0] - gradients[1]).norm() / gradients[0].norm()
     assert result.gradient_error == pytest.approx(float(error), rel=1e-8)
     cosines = torch.nn.functional.cosine_similarity(*gradients, dim=1, eps=1e-300)
-    torch.testing.assert_close(result.cosines, cosines, rtol=0, atol=1e-9)
     assert result.median_cosine == pytest.approx(float(cosines.median()), abs=1e-9)
     assert result.bounds_held
     A, kappa, mu = (a.numpy() for a in (small.state.resultant, small.state.kappa, small.state.mu))
     lam = kappa / (P / 2 - 1)
-    shift = 0.0 if offset is None else offset.numpy()
     native = loss_and_gradient("native")[1]
     for error, gain, intercept in (
         (result.linear_error, A / TAU, score(0.0, kappa, TAU)),
         (result.joint_error, lam / (1 + np.sqrt(1 + lam**2)) / TAU, 0.0),
     ):
-        s = log_softmax((x.numpy() @ mu.T) * gain + intercept + shift)
+        s = log_softmax((x.numpy() @ mu.T) * gain + intercept)
         G = torch.as_tensor(((np.exp(s) - np.eye(C)[y.numpy()]) * gain) @ mu)
         G = G - (G * x).sum(1, keepdim=True) * x
         assert error == pytest.approx(100 * float((native - G).norm() / native.norm()), rel=1e-8)
     split = frozen_data.small_space(fitting_share=0.8)
-    result = compare_gradients(split, queries=20)
-    assert result.source == "calibration" and split.fitting is not None
-    assert not split.fitting[result.rows].any() and result.queries == 20
+    calibration = split.calibration
+    assert calibration is not None
+    there = replace(split, test=split.train[calibration], test_labels=split.labels[calibration])
+    there = replace(there, fitting=None)
+    expected = pytest.approx(compare_gradients(there).loss_mean, rel=1e-12)
+    assert compare_gradients(split).loss_mean == expected
 
 
 def test_margin_directions_against_definition(small: FrozenSpace) -> None:
@@ -179,11 +159,10 @@ def test_margin_directions_against_definition(small: FrozenSpace) -> None:
     assert result.agreement == pytest.approx(same / total)
     assert result.coverage == pytest.approx(covered / total)
     assert 0.5 < covered / total < 1 and result.certified_wrong == 0
-    assert sum(kind["incidences"] or 0 for kind in result.by_kind.values()) == total
-    assert len(result.linear) == len(result.exact) == total
+    # The intercepts explain more of the changes.
     whole = margin_directions(small, choose_pairs(small, 2), intercept=True)
-    assert torch.equal(whole.exact, result.exact) and not whole.certified_wrong
-    assert (whole.exact - whole.linear).abs().mean() < (result.exact - result.linear).abs().mean()
+    assert whole.coverage is not None and result.coverage is not None
+    assert whole.coverage > result.coverage and not whole.certified_wrong
 
 
 def test_typical_margins_against_definition(small: FrozenSpace) -> None:
@@ -198,11 +177,6 @@ def test_typical_margins_against_definition(small: FrozenSpace) -> None:
         ka, kb = float(state.kappa[a]), float(state.kappa[b])
         model = BinaryModel(ka / nu, kb / nu, cosine, TAU)
         assert result.typical[i].tolist() == pytest.approx(list(model.typical_margins))
-        assert result.gaussian[i].tolist() == pytest.approx(list(model.gaussian_errors(P)))
-        if i < 6:
-            assert result.model[i].tolist() == pytest.approx(list(model.errors(P)), rel=1e-8)
         centre = score(1.0, ka, TAU) - score(cosine, kb, TAU)
         assert float(result.centre[i, 0]) == pytest.approx(centre, rel=1e-9)
-    assert result.queries.unique().tolist() == [frozen_data.PER_CLASS]
-    assert result.model_correlation is not None and result.model_correlation > 0.3
     assert result.typical_correlation is not None and result.typical_correlation < -0.3

@@ -25,7 +25,6 @@ from resultant_reproduction.frozen.decisions import (
     realization_grid,
 )
 from resultant_reproduction.frozen.finite_sample import self_inclusion, support_curve
-from resultant_reproduction.frozen.fits import compare_fits
 from resultant_reproduction.frozen.pairs import margin_directions
 from resultant_reproduction.frozen.questions import QUESTIONS, Analysis, analyze_space
 from resultant_reproduction.frozen.same_state import same_state
@@ -80,9 +79,8 @@ def test_all_questions_have_json_answers(small: FrozenSpace, small_analysis: Ana
     assert all(answers[name] is not None for name in QUESTIONS)
     assert answers["gains"]["gain"] == small.gain.tolist()
     assert answers["space"]["tau"] == TAU
-    steps: list[str] = []
-    one = analyze_space(small, ["gains"], progress=steps.append)
-    assert one.grid is None and one.gains is not None and steps == ["gains"]
+    one = analyze_space(small, ["gains"])
+    assert one.grid is None and one.gains is not None
     values = {"a": (1, None), "b": torch.tensor([1.0, math.nan]), "c": math.inf}
     assert plain(values) == {"a": [1, None], "b": [1.0, None], "c": None}
 
@@ -103,7 +101,7 @@ def test_answers_on_a_gpu(small_analysis: Analysis, monkeypatch: pytest.MonkeyPa
         alike(actual, expected, 1e-9, 1e-9, name)
     angular = Policy("angular")
     decisions = decide(space, [angular], torch.tensor([3, 50, 2]))
-    for column in (decisions.prediction, decisions.nll, decisions.confidence):
+    for column in (decisions.prediction, decisions.nll):
         assert all(not a.is_cuda and len(a) == 3 for a in column.values())
     single, double = (
         decide(s, [angular]) for s in (small_space(torch.float32, device="cuda"), space)
@@ -120,7 +118,7 @@ def test_answers_on_a_gpu(small_analysis: Analysis, monkeypatch: pytest.MonkeyPa
             self_inclusion(s, 60),
             same_state(s, 0.5, gamma=-1.0, per_class=2),
             analysis.boundary_displacement(s, pairs, beta=0.5),
-            margin_directions(s, pairs, realization="angular"),
+            margin_directions(s, pairs),
         )
         there.append([answer.to_dict() for answer in answers])
     assert there[1][1]["history"] is not None
@@ -144,7 +142,6 @@ REFUSED: dict[type[Exception], list[tuple[Callable[[], Any], str]]] = {
         (lambda: support_curve(fit(), (2,), draws=0), "expected sizes >= 2 and draws >= 1, got"),
     ],
     UnansweredError: [
-        (lambda: compare_fits(fit(q=Q[:1], w=W[:1])), "two held-out rows of some class, got none"),
         (lambda: self_inclusion(fit(X[FIRST], Y[FIRST])), "two fitting rows or more"),
         (lambda: support_curve(fit(), (5, 3)), "expected two classes of 6 training rows or more"),
     ],

@@ -66,24 +66,21 @@ Terms = Sequence[tuple[float, Value]]
 
 class Estimate(NamedTuple):
     """A mean with its 95 % interval and the p value of its test against zero, None where a single
-    run allows neither; ``n`` counts runs, or queries unless ``seeds``."""
+    run allows neither; ``n`` counts runs, or queries."""
 
     mean: float
     low: float | None = None
     high: float | None = None
     n: int = 0
-    seeds: bool = False
     p: float | None = None
     error: float | None = None
     freedom: float = 0.0
 
     @property
     def sign(self) -> int | None:
-        """1 or -1 where the interval excludes zero and the test agrees, else 0; None without."""
+        """1 or -1 where the interval excludes zero, else 0; None without an interval."""
         if self.low is None or self.high is None:
             return None
-        if not self.seeds and self.p is not None and self.p >= LEVEL:
-            return 0
         return int(self.low > 0) - int(self.high < 0)
 
     def contains(self, number: float) -> bool | None:
@@ -119,19 +116,19 @@ def contrast(terms: Terms) -> Estimate:
     """Estimate a weighted sum of independent means."""
     mean, n = math.fsum(w * own.mean for w, own in terms), sum(own.n for _, own in terms)
     if any(own.sd is None for _, own in terms):
-        return Estimate(mean, n=n, seeds=True)
+        return Estimate(mean, n=n)
     # An exact number has no variance.
     parts = [((w * (own.sd or 0.0)) ** 2 / own.n, own.n - 1) for w, own in terms if own.n]
     total = math.fsum(variance for variance, _ in parts)
     if not total:
-        return Estimate(mean, mean, mean, n, True, None, 0.0, math.inf)
+        return Estimate(mean, mean, mean, n, None, 0.0, math.inf)
     from scipy.stats import t
 
     freedom = total**2 / math.fsum(variance**2 / free for variance, free in parts)
     error = math.sqrt(total)
     reach = float(t.ppf(1 - LEVEL / 2, freedom)) * error
     p = 2 * float(t.sf(abs(mean) / error, freedom))
-    return Estimate(mean, mean - reach, mean + reach, n, True, p, error, freedom)
+    return Estimate(mean, mean - reach, mean + reach, n, p, error, freedom)
 
 
 def over_settings(differences: Sequence[Sequence[float]]) -> Estimate | None:
@@ -141,7 +138,7 @@ def over_settings(differences: Sequence[Sequence[float]]) -> Estimate | None:
         return None
     estimate = contrast([(1 / len(differences), Value.over(own)) for own in differences])
     if all(max(own) - min(own) <= 1e-9 * max(map(abs, own)) for own in differences):
-        return Estimate(estimate.mean, n=estimate.n, seeds=True)
+        return Estimate(estimate.mean, n=estimate.n)
     return estimate
 
 
@@ -284,7 +281,7 @@ def heterogeneity(effects: Sequence[Estimate]) -> Heterogeneity | None:
     mean = error**2 * math.fsum(w * own.mean for w, own in zip(weights, effects, strict=True))
     q = math.fsum(w * (own.mean - mean) ** 2 for w, own in zip(weights, effects, strict=True))
     reach, p = float(norm.isf(LEVEL / 2)) * error, 2 * float(norm.sf(abs(mean) / error))
-    weighted = Estimate(mean, mean - reach, mean + reach, n, True, p, error, math.inf)
+    weighted = Estimate(mean, mean - reach, mean + reach, n, p, error, math.inf)
     sampled = contrast([(1.0, Value.over([own.mean for own in effects]))])._replace(n=n)
     return Heterogeneity(
         q, len(effects) - 1, float(chi2.sf(q, len(effects) - 1)), weighted, sampled

@@ -18,7 +18,6 @@ from resultant.classes.scores import realize
 from resultant.classifiers.calibration import expected_calibration_error, fit_scale, log_losses
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant_reproduction.cells.statistics import Estimate
-from resultant_reproduction.frozen.paired import paired_gain
 
 # Fits of the classes, in the order of the protocol.
 FITS = ("proco", "mle", "held-out", "components")
@@ -27,15 +26,10 @@ BINS = 15
 
 
 def over_queries(after: Tensor, before: Tensor, scale: float = 1.0) -> Estimate:
-    """Mean difference [N] of two rules with a normal interval; hits are tested exactly."""
-    if after.dtype == before.dtype == torch.bool:
-        d = paired_gain(before, after)
-        gain, low, high, p = d.gain, d.low, d.high, d.p_value
-        return Estimate(scale * gain, scale * low, scale * high, len(after), p=p)
+    """Mean difference [N] of two rules on the same queries with a normal interval."""
     d = scale * (after.double() - before.double())
-    mean, error = float(d.mean()), float(d.std(correction=0)) / math.sqrt(len(d))
-    reach, p = NORMAL * error, math.erfc(abs(mean) / error / math.sqrt(2)) if error else None
-    return Estimate(mean, mean - reach, mean + reach, len(d), p=p)
+    mean, reach = float(d.mean()), NORMAL * float(d.std(correction=0)) / math.sqrt(len(d))
+    return Estimate(mean, mean - reach, mean + reach, len(d))
 
 
 def halves(space: FrozenSpace) -> tuple[Tensor, Tensor]:

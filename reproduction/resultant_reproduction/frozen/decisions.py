@@ -10,11 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resultant.analysis.metrics import Result, UnansweredError, class_means, sample_rows
+from resultant.analysis.metrics import Result, UnansweredError, sample_rows
 from resultant.analysis.space import FrozenSpace
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classes.scores import ClassScores, cosines, realize
-from resultant.classifiers.calibration import calibration_error, confidence_bins
 from resultant.classifiers.search import FIXED_BETA
 from resultant.decisions.certificates import gradient_bound, loss_bound
 from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
@@ -45,13 +44,12 @@ class Policy(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Predicted classes, cross-entropies and largest probabilities [N] of the same queries by
-    policy, on the CPU; or the classes without a temperature, if the policy cannot decide."""
+    """Predicted classes and cross-entropies [N] of the same queries by policy, on the CPU; or the
+    classes without a temperature, if the policy cannot decide."""
 
     labels: Tensor  #: classes [N]
     prediction: dict[Policy, Tensor] = field(default_factory=dict)
     nll: dict[Policy, Tensor] = field(default_factory=dict)
-    confidence: dict[Policy, Tensor] = field(default_factory=dict)
     undefined: dict[Policy, tuple[int, ...]] = field(default_factory=dict)
 
     def right(self, policy: Policy) -> Tensor:
@@ -79,8 +77,7 @@ def decide(space: FrozenSpace, policies: Sequence[Policy], rows: Tensor | None =
             decisions.undefined[policy] = classes
             continue
         decisions.prediction[policy] = torch.empty(number, dtype=torch.int64)
-        for column in (decisions.nll, decisions.confidence):
-            column[policy] = torch.empty(number, dtype=space.dtype)
+        decisions.nll[policy] = torch.empty(number, dtype=space.dtype)
         prior = (gamma * space.log_prior).to(space.device, space.dtype) if gamma else 0.0
         # At beta = 1 every realization is native up to rounding.
         name = "native" if beta == 1 else realization
@@ -101,7 +98,6 @@ def decide(space: FrozenSpace, policies: Sequence[Policy], rows: Tensor | None =
                 true = s.gather(1, y.unsqueeze(1)).squeeze(1)
                 decisions.prediction[policy][at] = index.cpu()
                 decisions.nll[policy][at] = ((best - true) + total.log()).cpu()
-                decisions.confidence[policy][at] = (1 / total).cpu()
     return decisions
 
 
@@ -114,13 +110,7 @@ class GridPoint(Result):
     gamma: float
     undefined: tuple[int, ...] = ()  #: classes without a temperature
     accuracy: float | None = None  #: fraction of correct predictions
-    balanced: float | None = None  #: mean of ``per_class``
-    groups: dict[str, float | None] | None = None  #: mean of ``per_class`` per shot group
-    per_class: Tensor | None = None  #: accuracy per class [C], NaN for a class without queries
     nll: float | None = None  #: mean cross-entropy in nats
-    ece: float | None = None  #: expected calibration error of 15 bins
-    change: float | None = None  #: accuracy minus that of native at the same gamma
-    agreement: float | None = None  #: fraction of predictions equal to those of cosine
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +119,6 @@ class RealizationGrid(Result):
 
     betas: tuple[float, ...]
     gammas: tuple[float, ...]
-    queries: Tensor  #: held-out queries per class [C]
     points: tuple[GridPoint, ...]
 
     def point(self, realization: str, beta: float = 0.0, gamma: float = 0.0) -> GridPoint:
@@ -158,31 +147,15 @@ def realization_grid(
     policies = (Policy(r, b, g).canonical for g in gammas for r in REALIZATIONS for b in betas)
     policies = tuple(dict.fromkeys(policies))
     decisions = decide(space, policies)
-    queries = torch.bincount(decisions.labels, minlength=space.num_classes)
     points = []
     for policy in policies:
         if policy in decisions.undefined:
             points.append(GridPoint(*policy, undefined=decisions.undefined[policy]))
             continue
-        right = decisions.right(policy).double()
-        per_class = class_means(right, decisions.labels, space.num_classes)
-        native, cosine = (Policy(n, gamma=policy.gamma).canonical for n in ("native", "cosine"))
-        same = decisions.prediction[policy] == decisions.prediction[cosine]
-        bins = confidence_bins(decisions.confidence[policy].double().numpy(), right.numpy())
-        point = GridPoint(
-            *policy,
-            accuracy=float(right.mean()),
-            balanced=float(per_class.nanmean()),
-            groups=space.group_means(per_class),
-            per_class=per_class,
-            nll=float(decisions.nll[policy].double().mean()),
-            ece=calibration_error(*bins),
-            change=float(right.mean() - decisions.right(native).double().mean()),
-            agreement=float(same.double().mean()),
-        )
-        points.append(point)
-    axes = tuple(map(float, betas)), tuple(map(float, gammas))
-    return RealizationGrid(*axes, queries, tuple(points))
+        accuracy = float(decisions.right(policy).double().mean())
+        nll = float(decisions.nll[policy].double().mean())
+        points.append(GridPoint(*policy, accuracy=accuracy, nll=nll))
+    return RealizationGrid(tuple(map(float, betas)), tuple(map(float, gammas)), tuple(points))
 
 
 # Relative rounding that a bound allows for.
@@ -194,13 +167,9 @@ class GradientComparison(Result):
     r"""Losses and tangent gradients of Pure Angular and cosine on the same queries, at beta = 0
     (tab:cosine-gradients, sec:gradient-protocol); errors are in percent."""
 
-    queries: int
-    source: str  #: ``held-out`` or ``calibration``
-    rows: Tensor  #: indices [n] of the queries in the source
     loss_mean: float  #: mean of :math:`|\Delta L|`
     gradient_error: float  #: :math:`100\|G_{angular}-G_{cos}\|_F/\|G_{angular}\|_F`
     median_cosine: float
-    cosines: Tensor  #: cosines [n] of the gradients, NaN if one of them vanishes
     bounds_held: bool  #: every loss within :math:`2\epsilon`, gradient within its bound
     linear_error: float  #: error of the linear mean, against native
     joint_error: float | None  #: error of the joint leading score; None for p = 2
@@ -208,13 +177,12 @@ class GradientComparison(Result):
 
 @torch.no_grad()
 def compare_gradients(
-    space: FrozenSpace, queries: int = 1024, *, gamma: float = 0.0, seed: int = 0
+    space: FrozenSpace, queries: int = 1024, *, seed: int = 0
 ) -> GradientComparison:
     """Compare losses and gradients of Pure Angular and cosine on random queries, in float64.
 
     Args:
         queries: The number of queries, of the calibration rows if any, or else held-out.
-        gamma: Multiple of the log prior that both rules add.
         seed: Seed of the draw.
 
     Raises:
@@ -224,42 +192,32 @@ def compare_gradients(
         >>> compare_gradients(space).bounds_held
         True
     """
-    pool, tau, source = space.calibration, space.tau, "calibration"
-    state, offset = space.state.to(space.device), space.offset(gamma)
+    tau, state = space.tau, space.state.to(space.device)
+    split, labels, pool = "train", space.labels, space.calibration
     if pool is None or not len(pool):
-        pool, source = torch.arange(len(space.test)), "held-out"
+        split, labels, pool = "test", space.test_labels, torch.arange(len(space.test))
     rows = pool[sample_rows(len(pool), queries, seed)]
-    z = space.units("test" if source == "held-out" else "train", rows)
-    y = (space.test_labels if source == "held-out" else space.labels)[rows].to(space.device)
-    there = None if offset is None else offset.to(space.device)
+    z, y = space.units(split, rows), labels[rows].to(space.device)
 
     def gradient(scores: ClassScores) -> Tensor:
         return loss_gradient(z, y, scores.to(space.device), validate_args=False)
 
     loss, step = (
-        bound(z, y, state, tau, offset=there, validate_args=False)
-        for bound in (loss_bound, gradient_bound)
+        bound(z, y, state, tau, validate_args=False) for bound in (loss_bound, gradient_bound)
     )
     angular, cosine, native = (
-        gradient(realize(state, Rule(tau, name, offset=there)))
-        for name in ("angular", "cosine", "native")
+        gradient(realize(state, Rule(tau, name))) for name in ("angular", "cosine", "native")
     )
     if not native.any():
         raise UnansweredError("expected gradients that are not all zero, got zeros")
-    cosines, rule = gradient_cosines(angular, cosine), Rule(tau, offset=offset)
-    linear, joint = gradient(realize(space.state, rule).linear()), None
+    linear, joint = gradient(realize(space.state, Rule(tau)).linear()), None
     if space.dim >= 3:
-        leading = gradient(joint_leading(space.state, rule))
-        joint = stacked_relative_error(native, leading)
+        joint = stacked_relative_error(native, gradient(joint_leading(space.state, Rule(tau))))
     held = (b.difference <= b.bound * (1 + ROUNDING) + ROUNDING for b in (loss, step))
     return GradientComparison(
-        queries=len(rows),
-        source=source,
-        rows=rows,
         loss_mean=float(loss.difference.mean()),
         gradient_error=stacked_relative_error(angular, cosine),
-        median_cosine=float(cosines.nanmedian()),
-        cosines=cosines,
+        median_cosine=float(gradient_cosines(angular, cosine).nanmedian()),
         bounds_held=all(bool(h.all()) for h in held),
         linear_error=stacked_relative_error(native, linear),
         joint_error=joint,

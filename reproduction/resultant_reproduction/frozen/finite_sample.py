@@ -32,14 +32,9 @@ class SupportCurve(Result):
 
     sizes: tuple[int, ...]  #: numbers of rows [K]
     classes: Tensor  #: classes [M] with enough training rows for all sizes
-    draws: int
-    reference_rows: Tensor  #: rows [M] of the references
     error: Tensor  #: means [K] of :math:`|R_n-\hat A|`
     error_sd: Tensor  #: standard deviations [K] of the error between classes
-    bias: Tensor  #: means [K] of :math:`R_n-\hat A`
-    predicted_bias: Tensor  #: :math:`\sqrt{\hat A^2+(1-\hat A^2)/n}-\hat A` [K]
-    corrected_error: Tensor  #: errors [K] of the unbiased estimate
-    direction_degrees: Tensor  #: angles [K] to the direction of the reference
+    predicted_bias: Tensor  #: of :math:`R_n`: :math:`\sqrt{\hat A^2+(1-\hat A^2)/n}-\hat A` [K]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +46,7 @@ class SelfInclusion(Result):
     queries: Tensor  #: sampled rows [M]
     exact: Tensor  #: mean increments [M] with a new direction and kappa
     exact_sd: Tensor  #: standard deviations [M] within the class
-    leading: Tensor  #: means [M] of :math:`X^\top(\bar X_n-\bar X_{-i})/\tau`
-    leading_sd: Tensor  #: standard deviations [M] within the class
-    predicted: Tensor  #: :math:`(1-\hat A^2)/(\tau n)` [M]
+    predicted: Tensor  #: means [M] of :math:`X^\top(\bar X_n-\bar X_{-i})/\tau` by A and n
     history: Tensor | None  #: mean exact increments of whole identities; None if none repeats
 
 
@@ -91,7 +84,7 @@ def support_curve(
     classes = classes[torch.randperm(len(classes), generator=generator)[:MOST_CLASSES]]
     classes = classes.sort().values
     n, most = torch.tensor(sizes, device=space.device), max(MOST_ROWS, 2 * sizes[-1])
-    columns, left = [], []
+    columns = []
     for c in classes.tolist():
         rows = (space.labels == c).nonzero().squeeze(1)
         rows = rows[torch.randperm(len(rows), generator=generator)[:most]].sort().values
@@ -100,20 +93,15 @@ def support_curve(
         # Sums [draws, sizes, p] of the rows of each support.
         support = (orders.argsort(1).to(x.device).unsqueeze(1) < n.unsqueeze(1)).double() @ x
         rest = len(x) - sizes[-1]
-        left.append(rest)
-        mu, R = fit_direction(x.sum(0) - support[:, -1], x.new_full((draws,), rest))
+        _, R = fit_direction(x.sum(0) - support[:, -1], x.new_full((draws,), rest))
         A = _unbiased(R, torch.full_like(R, rest)).unsqueeze(1).expand(-1, len(n))
-        direction, length = fit_direction(support, n.double().expand(draws, -1))
-        bias, corrected = length - A, (_unbiased(length, n) - A).abs()
+        _, length = fit_direction(support, n.double().expand(draws, -1))
         expected = expected_square_resultant(A, n).sqrt() - A
-        angle = (direction * mu.unsqueeze(1)).sum(-1).clamp(-1, 1).acos().rad2deg()
-        parts = (bias.abs(), bias, expected, corrected, angle)
-        columns.append(torch.stack([part.mean(0) for part in parts]))
+        columns.append(torch.stack([(length - A).abs().mean(0), expected.mean(0)]))
     by_class = torch.stack(columns)
-    error, bias, expected, corrected, angle = by_class.mean(0)
+    error, expected = by_class.mean(0)
     deviation = by_class[:, 0].std(0, correction=1)
-    about = sizes, classes, draws, torch.tensor(left)
-    return SupportCurve(*about, error, deviation, bias, expected, corrected, angle)
+    return SupportCurve(sizes, classes, error, deviation, expected)
 
 
 @torch.no_grad()
@@ -151,26 +139,24 @@ def self_inclusion(space: FrozenSpace, most: int = 20_000, *, seed: int = 0) -> 
         scores = leave_one_out_scores(
             x, own, statistics, space.tau, space.estimator, validate_args=False
         )
-        n, along = statistics.count[own].double(), (x * statistics.total[own]).sum(1)
-        leading = (along / n - (along - 1) / (n - 1)) / space.tau
-        history = torch.full_like(leading, torch.nan)
+        exact = scores.included - scores.left_out
+        history = torch.full_like(exact, torch.nan)
         if histories is not None:
             total, number = (a[part].to(space.device) for a in histories)
             mu, kappa = statistics.left_out(total / number[:, None], own, number, space.estimator)
             rho = (x * mu).sum(1).clamp(-1, 1)
             q = vmf_score(rho, kappa, space.tau, space.dim, validate_args=False)
             # NaN if the class has no other identity.
-            history = scores.included - q.masked_fill(n <= number, torch.nan)
-        columns.append((scores.included - scores.left_out, leading, history))
-    exact, leading, history = (torch.cat(column).cpu() for column in zip(*columns, strict=True))
+            history = scores.included - q.masked_fill(statistics.count[own] <= number, torch.nan)
+        columns.append((exact, history))
+    exact, history = (torch.cat(column).cpu() for column in zip(*columns, strict=True))
     classes, own, queries = y.unique(return_inverse=True, return_counts=True)
     count = count[classes]
     A = _unbiased(space.statistics.mean_length[classes], count)
-    return SelfInclusion(
-        *(classes, count, queries, *_moments(exact, own), *_moments(leading, own)),
-        expected_inclusion(A, space.tau, count),
-        None if histories is None else _moments(history, own)[0],
-    )
+    history = None if histories is None else class_means(history, own, len(classes))
+    mean, deviation = _moments(exact, own)
+    expected = expected_inclusion(A, space.tau, count)
+    return SelfInclusion(classes, count, queries, mean, deviation, expected, history)
 
 
 def _histories(space: FrozenSpace, rows: Tensor) -> tuple[Tensor, Tensor] | None:

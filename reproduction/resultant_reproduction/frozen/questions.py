@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
@@ -10,8 +9,8 @@ from functools import cache
 from resultant.analysis import goodness, theory
 from resultant.analysis.metrics import Result, UnansweredError
 from resultant.analysis.space import FrozenSpace, SpaceSummary
-from resultant_reproduction.frozen import decisions, finite_sample, fits, pairs, same_state
-from resultant_reproduction.frozen.decisions import BETAS, GAMMAS
+from resultant_reproduction.frozen import decisions, finite_sample, pairs, same_state
+from resultant_reproduction.frozen.decisions import BETAS
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,32 +30,20 @@ class Analysis(Result):
     support: finite_sample.SupportCurve | None = None
     self_inclusion: finite_sample.SelfInclusion | None = None
     fit: goodness.GoodnessOfFit | None = None
-    fits: fits.FitComparison | None = None
-    seconds: dict[str, float] | None = None  #: time per question
     notes: dict[str, str] | None = None  #: reasons for questions that the space cannot answer
 
 
-OTHERS = ("space", "seconds", "notes")
-
-QUESTIONS = tuple(f.name for f in fields(Analysis) if f.name not in OTHERS)
+QUESTIONS = tuple(f.name for f in fields(Analysis) if f.name not in ("space", "notes"))
 
 
 def analyze_space(
-    space: FrozenSpace,
-    questions: Iterable[str] = QUESTIONS,
-    *,
-    betas: tuple[float, ...] = BETAS,
-    gammas: tuple[float, ...] = GAMMAS,
-    seed: int = 0,
-    progress: Callable[[str], object] = lambda _: None,
+    space: FrozenSpace, questions: Iterable[str] = QUESTIONS, betas: tuple[float, ...] = BETAS
 ) -> Analysis:
     """Ask questions about one space; one that it cannot answer leaves None and a note.
 
     Args:
         questions: Names among `QUESTIONS`.
-        betas, gammas: Strengths of the target gain, and multiples of the log prior.
-        seed: Seed of all draws.
-        progress: Called with the name of a question before it is answered.
+        betas: Strengths of the target gain.
 
     Raises:
         ValueError: A question is not in `QUESTIONS`.
@@ -68,29 +55,25 @@ def analyze_space(
     questions = tuple(questions)
     if unknown := [name for name in questions if name not in QUESTIONS]:
         raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")
-    chosen = cache(lambda: theory.choose_pairs(space, seed=seed))
+    chosen = cache(lambda: theory.choose_pairs(space))
     functions: dict[str, Callable[[], Result]] = {
         "gains": lambda: theory.gain_distribution(space),
-        "grid": lambda: decisions.realization_grid(space, betas, gammas),
+        "grid": lambda: decisions.realization_grid(space, betas),
         "cosine": lambda: theory.cosine_agreement(space),
-        "gradients": lambda: decisions.compare_gradients(space, seed=seed),
+        "gradients": lambda: decisions.compare_gradients(space),
         "boundaries": lambda: theory.boundary_displacement(space, chosen()),
         "margins": lambda: pairs.margin_directions(space, chosen()),
         "typical": lambda: pairs.typical_margins(space, chosen()),
         "intercepts": lambda: theory.intercept_drift(space),
         "same_state": lambda: same_state.same_state(space),
-        "support": lambda: finite_sample.support_curve(space, seed=seed),
-        "self_inclusion": lambda: finite_sample.self_inclusion(space, seed=seed),
-        "fit": lambda: goodness.goodness_of_fit(space, seed=seed),
-        "fits": lambda: fits.compare_fits(space),
+        "support": lambda: finite_sample.support_curve(space),
+        "self_inclusion": lambda: finite_sample.self_inclusion(space),
+        "fit": lambda: goodness.goodness_of_fit(space),
     }
-    answers, seconds, notes = {}, {}, {}
+    answers, notes = {}, {}
     for name in (q for q in QUESTIONS if q in questions):
-        progress(name)
-        started = time.perf_counter()
         try:
             answers[name] = functions[name]()
         except UnansweredError as error:
             notes[name] = str(error)
-        seconds[name] = time.perf_counter() - started
-    return Analysis(space.summary(), **answers, seconds=seconds, notes=notes)
+    return Analysis(space.summary(), **answers, notes=notes)

@@ -22,8 +22,6 @@ class SameStateRow(Result):
     cross_entropy: float  #: mean cross-entropy
     accuracy: float
     distinct: int  #: number of distinct predicted classes
-    top_class: int  #: class predicted most
-    top_share: float  #: fraction of the queries that are predicted as this class
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +71,11 @@ def same_state(
     decisions = decide(space, policies, rows)
     answers = []
     for policy, guesses in decisions.prediction.items():
-        counts = torch.bincount(guesses)
         row = SameStateRow(
             realization=policy.realization,
             cross_entropy=float(decisions.nll[policy].double().mean()),
             accuracy=float(decisions.right(policy).double().mean()),
-            distinct=int((counts > 0).sum()),
-            top_class=int(counts.argmax()),
-            top_share=float(counts.max() / len(guesses)),
+            distinct=len(guesses.unique()),
         )
         answers.append(row)
     focus = None

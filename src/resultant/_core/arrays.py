@@ -29,9 +29,9 @@ class _UnitVector(constraints.Constraint):
         if not validation.is_inside(square, (1 - tolerance) ** 2, (1 + tolerance) ** 2):
             # Vectors of unit length in half precision are not of unit length in float32.
             remedy = "normalize after casting to float32; zeros have no direction"
-            rule, ends = f"1 within {tolerance:.1e}", (1 - tolerance, 1 + tolerance)
+            about, rule, t = f"{name} of length", f"1 within {tolerance:.1e}", tolerance
             validation.require_in_range(
-                f"{name} of length", square.sqrt(), *ends, rule=rule, remedy=remedy, digits=8
+                about, square.sqrt(), 1 - t, 1 + t, rule=rule, remedy=remedy, digits=8
             )
 
     def _squares(self, x: Tensor) -> Tensor:

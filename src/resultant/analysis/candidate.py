@@ -56,11 +56,11 @@ class Candidate:
         return (self.validated.predicted == labels).double()
 
 
-def predictions(p: Tensor, y: Tensor, seconds: float = 0.0) -> Predictions:
+def predictions(p: Tensor, y: Tensor) -> Predictions:
     """Return the predictions of probabilities [n, C] of rows of classes [n]."""
     confidence, predicted = p.max(1)
     loss = -p.gather(1, y[:, None])[:, 0].double().clamp_min(SMALLEST).log()
-    return Predictions(predicted, confidence.double(), loss, seconds)
+    return Predictions(predicted, confidence.double(), loss)
 
 
 def predict(
@@ -87,11 +87,6 @@ def _predict(
         part = torch.stack([found.predicted.double(), found.confidence, found.loss])
         parts.append((part, time.perf_counter() - started))
     return parts
-
-
-def log_probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:
-    """Return the log probabilities [n, C] of rows [n, p]; -inf for classes that were not fitted."""
-    return of_all(model, model.predict_log_proba(x.numpy()), num_classes, -torch.inf)
 
 
 def probabilities(model: Any, x: Tensor, num_classes: int) -> Tensor:

@@ -32,18 +32,14 @@ def compare_sets(studies: Sequence[Study], a: int, b: int) -> SetComparison:
     paired = match is not None and match.kind in ("same", "reordered")
     if match is not None and paired:
         weights = row_weights(labels[0][match.a], metric)
-        right = sides[0].right[match.a], sides[1].right[match.b]
+        before, after = sides[0].right[match.a], sides[1].right[match.b]
         both = sides[0].plan.test_copies[match.a], sides[1].plan.test_copies[match.b]
         copies = torch.stack(both).unique(dim=1, return_inverse=True)[1]
-        d = metrics.paired_gain(*right, weights, copies=copies)
+        d = metrics.paired_gain(before, after, weights, copies=copies)
         number, rows = len(match.a), "the same test rows"
     else:
-        d = metrics.unpaired_gain(
-            *(
-                (side.right, row_weights(y, metric), side.plan.test_copies)
-                for side, y in zip(sides, labels, strict=True)
-            )
-        )
+        hits, copies = ([side.right for side in sides], [s.plan.test_copies for s in sides])
+        d = metrics.unpaired_gain(hits, [row_weights(y, metric) for y in labels], copies)
         number, rows = sum(map(len, labels)), "test rows that are not known to be the same"
     for side, name in zip(sides, "AB", strict=True):
         assert side.result is not None, "summarize before"

@@ -35,12 +35,6 @@ class Groups(NamedTuple):
     cosine: np.ndarray  # cosine [N] of each row with the first row of its group
 
 
-def joined_rows(data: FeatureSet) -> tuple[np.ndarray, np.ndarray]:
-    """Return the split and the row in the split of all rows [N]."""
-    number = np.concatenate([np.full(len(split), i) for i, split in enumerate(data.splits)])
-    return number, np.concatenate([np.arange(len(split)) for split in data.splits])
-
-
 def exact(data: FeatureSet) -> np.ndarray:
     """Return the first row [N] of the same values as each row."""
     hashes = np.concatenate([split.digests for split in data.splits])
@@ -50,7 +44,7 @@ def exact(data: FeatureSet) -> np.ndarray:
 
 def conflicts(data: FeatureSet) -> np.ndarray:
     """Return the rows [N] bool that have a copy with another label, in any split."""
-    first, labels = exact(data), torch.cat([split.y for split in data.splits]).numpy()
+    first, labels = exact(data), data.labels.numpy()
     differs = labels != labels[first]
     return np.isin(first, first[differs])
 
@@ -59,16 +53,12 @@ def near(data: FeatureSet) -> Groups:
     """Find groups of rows of nearly the same direction."""
     first = exact(data)
     distinct = torch.from_numpy(np.unique(first))
-    number, rows = (torch.from_numpy(a) for a in joined_rows(data))
     edges = [np.stack([np.arange(len(first)), first])]
     z = None
     if len(distinct) * data.dim * 4 <= BYTES:
-        parts = [
-            directions(split.read(rows[number == i]))[0] for i, split in enumerate(data.splits)
-        ]
-        z = torch.cat(parts)
-        kept = z[distinct]
-        for a, b in pairs(kept, data, torch.cat([split.y for split in data.splits])[distinct]):
+        every = (split.read(torch.arange(len(split))) for split in data.splits)
+        z = torch.cat([directions(x)[0] for x in every])
+        for a, b in pairs(z[distinct], data, data.labels[distinct]):
             edges.append(np.stack([distinct[a].numpy(), distinct[b].numpy()]))
     at = np.concatenate(edges, 1)
     graph = csr_array((np.ones(at.shape[1]), tuple(at)), (len(first), len(first)))

@@ -42,14 +42,14 @@ def measured(
 ) -> Method:
     """Return the numbers of one candidate, and its difference from the one that is used."""
     tested, validated, labels = one.tested, one.validated, data.test.y[plan.test]
-    same, own = plan.test_copies, (plan.weights, plan.copies)
+    same = plan.test_copies
     assert tested is not None and validated is not None, "predict before"
     weights, equal = row_weights(labels, plan.metric), row_weights(labels, ACCURACY)
     hits, difference, reliability = tested.predicted == labels, None, None
     if used is not None and used is not one:
         assert used.tested is not None
-        both = used.tested.predicted == labels, hits
-        difference = metrics.paired_gain(*both, weights, comparisons, same)
+        before = used.tested.predicted == labels
+        difference = metrics.paired_gain(before, hits, weights, comparisons, same)
     per_class = metrics.class_means(hits.double(), labels, data.num_classes)
     if len(labels) >= FEW_ROWS:
         bins = confidence_bins(tested.confidence.numpy(), hits.double().numpy())
@@ -61,8 +61,8 @@ def measured(
         note = f"{sample} {note}".strip()
     return Method(
         *(one.key, one.name, one.family, one.settings, one.code),
-        validation=metrics.share(one.hits(plan.labels), *own),
-        validation_loss=metrics.mean(validated.loss, *own),
+        validation=metrics.share(one.hits(plan.labels), plan.weights, plan.copies),
+        validation_loss=metrics.mean(validated.loss, plan.weights, plan.copies),
         accuracy=metrics.share(hits, equal, same),
         balanced=metrics.share(hits, row_weights(labels, BALANCED), same),
         log_loss=metrics.mean(tested.loss, equal, same),

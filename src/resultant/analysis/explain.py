@@ -1,7 +1,7 @@
 """Rows to look at (likely label errors, copies, outliers of a class), and warnings where numbers
 may mislead."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from resultant._core.arrays import directions
 from resultant._core.text import class_name, counted
 from resultant.analysis.candidate import SMALLEST, Candidate
-from resultant.analysis.duplicates import Groups, conflicts, exact, joined_rows, near
+from resultant.analysis.duplicates import Groups, conflicts, exact, near
 from resultant.analysis.evaluate import FEW_ROWS
 from resultant.analysis.fit import unit_rows
 from resultant.analysis.metrics import Caution, sample_rows
@@ -38,9 +38,6 @@ DOMINANT, TIMES = 0.5, 4
 # Fraction by which validation rows are more accurate than test rows if something is wrong.
 SEEN = 0.1
 
-# Rows of a split with other classes and scores.
-Found = tuple[Split, Tensor, Tensor, Tensor]
-
 
 @dataclass(eq=False)
 class Findings:
@@ -61,40 +58,39 @@ def places_of(split: Split, rows: Tensor) -> Places:
 
 def suspicious_rows(data: FeatureSet, found: Findings) -> dict[str, RowTable]:
     """Return tables of likely label errors, of outliers and of near-duplicates."""
-    errors = []
-    for part in found.scored:
+    errors, far, start = [], [], 0
+    for part, deviation in zip(found.scored, found.deviation, strict=True):
         rows = part.flagged.nonzero()[:, 0]
         top, other = part.top[rows], part.suggested[rows]
         p = part.p[rows].gather(1, (top == other[:, None]).int().argmax(1, keepdim=True))[:, 0]
         odds = (p / part.own[rows].clamp_min(SMALLEST)).double().log()
-        errors.append((part.split, rows, other, odds))
-    far = []
-    for part, deviation in zip(found.scored, found.deviation, strict=True):
+        errors.append((start + rows, other, odds))
         rows = (deviation > DEVIATIONS).nonzero()[:, 0]
-        own = part.split.y[rows]
-        other = torch.where(part.top[rows, 0] == own, part.top[rows, 1], part.top[rows, 0])
-        far.append((part.split, rows, other, deviation[rows]))
-    tables = {"label": table("label", errors), "outlier": table("outlier", far)}
-    return tables | {"near": near_table(data, found.groups)}
+        first, second = part.top[rows, :2].T
+        other = torch.where(first == part.split.y[rows], second, first)
+        far.append((start + rows, other, deviation[rows]))
+        start += len(part.split)
+    tables = {}
+    for kind, parts in (("label", errors), ("outlier", far)):
+        at, other, score = map(torch.cat, zip(*parts, strict=True))
+        order = score.argsort(descending=True, stable=True)
+        tables[kind] = table(kind, data, at[order], other[order], score[order])
+    # Rows that are nearly equal to an earlier row, the closest first.
+    first, cosine = (torch.from_numpy(a) for a in (found.groups.first, found.groups.cosine))
+    at = ((first != torch.arange(len(first))) & (cosine < 1)).nonzero()[:, 0]
+    at = at[cosine[at].argsort(descending=True, stable=True)]
+    tables["near"] = table("near", data, at, data.labels[first[at]], cosine[at], first[at])
+    return tables
 
 
-def near_table(data: FeatureSet, groups: Groups) -> RowTable:
-    """Return rows that are nearly equal to an earlier row, the closest first."""
-    later = (groups.first != np.arange(len(groups.first))) & (groups.cosine < 1)
-    at = later.nonzero()[0]
-    at = at[np.argsort(-groups.cosine[at], kind="stable")]
-    return pairs_table("near", data, at, groups.first[at], groups.cosine[at])
-
-
-def pairs_table(
-    kind: str, data: FeatureSet, at: np.ndarray, of: np.ndarray, score: np.ndarray
+def table(
+    kind: str, data: FeatureSet, at: Tensor, other: Tensor, score: Tensor, of: Tensor | None = None
 ) -> RowTable:
-    """Return rows [n] of all splits with the earlier rows [n] that they are like."""
-    total, at, of, score = len(at), at[:KEPT], of[:KEPT], score[:KEPT]
-    number, rows = map(torch.from_numpy, joined_rows(data))
-    labels = torch.cat([split.y for split in data.splits]).numpy()
-    places, sources = (joined(data.splits, number[i], rows[i]) for i in (at, of))
-    return RowTable(kind, places, labels[at], labels[of], score, total, sources)
+    """Return the first of some rows ``at`` [n] of all splits, with other classes and scores [n],
+    and if they are copies, the earlier rows ``of`` [n] that they are like."""
+    places, copies = joined(data, at[:KEPT]), None if of is None else joined(data, of[:KEPT])
+    columns = (a[:KEPT].numpy() for a in (data.labels[at], other, score))
+    return RowTable(kind, places, *columns, total=len(at), copies=copies)
 
 
 def look(data: FeatureSet, used: Candidate, vmf: Candidate) -> Findings:
@@ -142,30 +138,18 @@ def _medians(values: Tensor, labels: Tensor) -> Tensor:
     return values[order][middle[labels]]
 
 
-def table(kind: str, found: Sequence[Found]) -> RowTable:
-    """Join the rows of all splits, the largest score first."""
-    number = torch.cat([torch.full_like(rows, i) for i, (_, rows, _, _) in enumerate(found)])
-    _, *columns = zip(*found, strict=True)
-    rows, other, score = (torch.cat(list(column)) for column in columns)
-    order = score.argsort(descending=True, stable=True)[:KEPT]
-    label = torch.cat([split.y[own] for split, own, _, _ in found])
-    parts = [split for split, *_ in found]
-    places = joined(parts, number[order], rows[order])
-    kept = (a[order].numpy() for a in (label, other, score))
-    return RowTable(kind, places, *kept, total=len(rows))
-
-
-def joined(parts: Sequence[Split], number: Tensor, rows: Tensor) -> Places:
-    """Return the places of rows [n] of the parts that ``number`` [n] names."""
+def joined(data: FeatureSet, at: Tensor) -> Places:
+    """Return the places of some rows [n] of all splits."""
+    number, rows = (a[at] for a in data.every)
     split, file = np.empty(len(rows), object), np.empty(len(rows), object)
     row, columns = np.zeros(len(rows), np.int64), {}
     for i in number.unique().tolist():
-        at = (number == i).numpy()
-        own = places_of(parts[i], rows[number == i])
-        split[at], file[at], row[at] = own.split, own.file, own.row
+        here = (number == i).numpy()
+        own = places_of(data.splits[i], rows[number == i])
+        split[here], file[here], row[here] = own.split, own.file, own.row
         for name, values in own.columns.items():
             column = columns.setdefault(name, [""] * len(rows))
-            for k, value in zip(at.nonzero()[0].tolist(), values, strict=True):
+            for k, value in zip(here.nonzero()[0].tolist(), values, strict=True):
                 column[k] = value
     return Places(split, file, row, columns)
 
@@ -173,15 +157,15 @@ def joined(parts: Sequence[Split], number: Tensor, rows: Tensor) -> Places:
 def duplicates(data: FeatureSet) -> tuple[RowTable, int]:
     """Find rows that equal an earlier row, of training rows first; return also how many of them
     equal a training row from another split."""
-    first, (number, _) = exact(data), joined_rows(data)
-    labels = torch.cat([split.y for split in data.splits]).numpy()
-    copies = (first != np.arange(len(first))).nonzero()[0]
-    firsts = first[copies]
-    apart = (number[copies] != number[firsts]) & (number[firsts] == 0)
+    first, (number, _), y = torch.from_numpy(exact(data)), data.every, data.labels
+    at = (first != torch.arange(len(first))).nonzero()[:, 0]
+    of = first[at]
+    apart = (number[at] != number[of]) & (number[of] == 0)
     # Copies with another label matter most, and then those across splits.
-    order = np.lexsort((~apart, labels[copies] == labels[firsts]))
-    at, of = copies[order], firsts[order]
-    return pairs_table("duplicate", data, at, of, np.zeros(len(at))), int(apart.sum())
+    order = (2 * (y[at] == y[of]) + ~apart).argsort(stable=True)
+    at, of = at[order], of[order]
+    none = torch.zeros(len(at), dtype=torch.float64)
+    return table("duplicate", data, at, y[of], none, of), int(apart.sum())
 
 
 def cautions(

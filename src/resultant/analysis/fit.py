@@ -11,7 +11,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,7 +30,6 @@ from resultant.analysis.references import TRIAL, Reference, affordable, code_of,
 from resultant.analysis.saved import ScaledClassifier
 from resultant.analysis.split import BALANCED, FeatureSet, Plan, Settings
 from resultant.classes.metric import Metric
-from resultant.classes.rule import REALIZATIONS
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.inputs import Sample, seconds_or_none
@@ -123,9 +121,7 @@ def search(data: FeatureSet, plan: Plan, settings: Settings) -> list[Candidate]:
             f"The search of vMF settings was stopped after {settings.time_limit:g} s and {number}"
         )
         note += "; without a limit the result is the same on every machine."
-    found = {method_of(c.parameters()): c for c in (*result.rules.values(), result.chosen)}
-    keys = [key for key in (*REALIZATIONS, REFINED) if key in found]
-    return [replace(vmf_candidate(key, found[key], settings), note=note) for key in keys]
+    return [vmf_candidate(key, c, settings, note) for key, c in result.rules.items()]
 
 
 def sample_of(data: FeatureSet, x: Tensor, y: Tensor, device: torch.device | str = "cpu") -> Sample:
@@ -134,12 +130,7 @@ def sample_of(data: FeatureSet, x: Tensor, y: Tensor, device: torch.device | str
     return Sample(x.to(device), y.to(device), weight, data.num_classes)
 
 
-def method_of(point: dict[str, Any]) -> str:
-    """Return the method of a point: its realization, or "refined" for refined classes."""
-    return REFINED if point.get("refine") is not None else str(point["realization"])
-
-
-def vmf_candidate(key: str, found: Any, settings: Settings) -> Candidate:
+def vmf_candidate(key: str, found: Any, settings: Settings, note: str) -> Candidate:
     """Return the candidate of a point of the search."""
     point = {**found.parameters(), "scale": found.scale, "estimator": settings.estimator}
     parameters = {name: value for name, value in point.items() if value is not None}
@@ -150,7 +141,7 @@ def vmf_candidate(key: str, found: Any, settings: Settings) -> Candidate:
     words = ", ".join(f"{k}={v!r}" for k, v in written.items())
     code = f"from resultant import VMFClassifier\n\nmodel = VMFClassifier({words}).fit(X, y)"
     make = partial(VMFClassifier, **point, device=settings.device)
-    return Candidate(key, name, "vmf", rank, make, parameters, code)
+    return Candidate(key, name, "vmf", rank, make, parameters, code, note=note)
 
 
 def tuned(reference: Reference, data: FeatureSet, plan: Plan, level: str) -> Candidate:
@@ -259,11 +250,12 @@ def _fit_vmf(model: Any, data: FeatureSet, rows: Tensor) -> int:
     if len(some) == len(rows) or model.refined_ is not None:
         return len(some)
     sums = ClassStatistics(data.num_classes, data.dim)
-    metric, size = model.metric_, (data.num_classes, data.dim)
-    added = data.train.map(
-        lambda x, y: ClassStatistics(*size).add(unit_rows(metric, x).cpu(), y), rows
-    )
-    for _, part in added:
+    number, dim, metric = data.num_classes, data.dim, model.metric_
+
+    def summed(x: Tensor, y: Tensor) -> ClassStatistics:
+        return ClassStatistics(number, dim).add(unit_rows(metric, x).cpu(), y)
+
+    for _, part in data.train.map(summed, rows):
         sums.merge(part)
     sums = sums.to(model.statistics_.device)
     model.statistics_, model.state_ = sums, sums.state(model.estimator)

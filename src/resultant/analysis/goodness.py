@@ -16,24 +16,12 @@ from resultant.vmf.estimators import fit_direction, fit_kappa
 BINS = 20
 
 # The grid of angles for the integral of a density, and its reach in standard deviations.
-NODES = 257
-
-REACH = 12.0
-
-TINY = 1e-300
-
+NODES, REACH, TINY = 257, 12.0, 1e-300
 # The most held-out queries per class, and numbers of a matrix of several classes.
-MOST_QUERIES = 500
-
-ENTRIES = 1 << 22
-
+MOST_QUERIES, ENTRIES = 500, 1 << 22
 # Simulated classes, those that are simulated together, and the most rows of one: the error of a fit
 # to more rows is too small for MOST_QUERIES to notice.
-SIMULATED = 1000
-
-TOGETHER = 40
-
-MOST_ROWS = 5000
+SIMULATED, TOGETHER, MOST_ROWS = 1000, 40, 5000
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ ranks), and random rows."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -21,9 +21,6 @@ SIGNIFICANCE = 0.05
 
 # Values of a rank correlation at least: the orders of four values are too few for a p below 0.05.
 FEWEST_RANKS = 5
-
-# Correct predictions [N] of rows, their weights [N] and their copies, see `distinct`.
-Weighed = tuple[Tensor, Tensor, Tensor | None]
 
 # The normal quantile of a two-sided 95 % interval.
 NORMAL = 1.959963984540054
@@ -195,12 +192,14 @@ def paired_gain(
     return Difference.of(gain, middle - reach, middle + reach, error, p_value)
 
 
-def unpaired_gain(before: Weighed, after: Weighed) -> Difference:
+def unpaired_gain(
+    hits: Sequence[Tensor], weights: Sequence[Tensor], copies: Sequence[Tensor | None]
+) -> Difference:
     """Compare correct predictions of two samples, by Newcombe's interval: the reaches of both
     shares in the direction of the difference."""
-    a, b = share(*before), share(*after)
-    every = (distinct(copies, weights)[0] for _, weights, copies in (before, after))
-    numbers = [1 / float(weights.square().sum()) for weights in every]
+    a, b = map(share, hits, weights, copies)
+    every = (distinct(c, w)[0] for w, c in zip(weights, copies, strict=True))
+    numbers = [1 / float(w.square().sum()) for w in every]
     gain = b.value - a.value
 
     def ends(level: float) -> tuple[float, float]:

@@ -72,9 +72,9 @@ def feature_map(
         xy = (centred @ top).numpy()
         shares = variance.clamp_min(0)[[-1, -2]] / variance.clamp_min(0).sum().clamp_min(1e-30)
         explained = (float(shares[0]), float(shares[1]))
-    place, places = xy.astype(np.float32).T, places_of(data.test, rows)
-    about = places, data.test.y[rows].numpy(), predicted.numpy()
-    return FeatureMap(kind, place[0], place[1], *about, explained)
+    (x, y), places = xy.astype(np.float32).T, places_of(data.test, rows)
+    label = data.test.y[rows].numpy()
+    return FeatureMap(kind, x, y, places, label, predicted.numpy(), explained)
 
 
 def explorer(data: FeatureSet, plan: Plan, fitted: list[Directions], vmf: Candidate) -> Explorer:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.analysis.candidate import Candidate, log_probabilities
+from resultant.analysis.candidate import Candidate, of_all
 from resultant.analysis.fit import fitted_model
 from resultant.analysis.saved import ScaledClassifier
 from resultant.analysis.split import FeatureSet, Split
@@ -81,7 +81,7 @@ def most_likely(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the most likely classes [n, k] of rows [n, p], their probabilities, that of the label
     y [n], and its log odds."""
-    s = log_probabilities(model, x, num_classes)
+    s = of_all(model, model.predict_log_proba(x.numpy()), num_classes, -torch.inf)
     best, top = s.topk(min(TOP, num_classes), 1)
     own = s.gather(1, y[:, None])[:, 0]
     other = torch.where(top[:, 0] == y, best[:, 1], best[:, 0])

@@ -100,16 +100,12 @@ class ScaledClassifier(ClassifierMixin, BaseEstimator):
                     tensors[f"{i}/{name}"] = torch.from_numpy(np.ascontiguousarray(value))
                 else:
                     values[name] = value
-            steps.append({"kind": kind.__name__, "parameters": _plain(step), "fitted": values})
+            given = step.get_params(deep=False).items()
+            plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in given}
+            steps.append({"kind": kind.__name__, "parameters": plain, "fitted": values})
         labels = [label.item() if hasattr(label, "item") else label for label in self.classes_]
         about = {"steps": steps, "scale": float(self.scale), "classes": labels}
         write_tensors(path, tensors, {"format": FORMAT, "metadata": json.dumps(about)})
-
-
-def _plain(step: Any) -> dict[str, Any]:
-    """Return the parameters of a step as JSON types."""
-    parameters = step.get_params(deep=False)
-    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parameters.items()}
 
 
 def _fitted(step: Any) -> dict[str, Any]:

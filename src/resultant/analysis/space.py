@@ -14,6 +14,7 @@ from torch import Tensor
 from resultant._core import memory
 from resultant._core.arrays import directions, require_labels, shape_of
 from resultant._core.device import require_device
+from resultant._core.text import listed
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.analysis.metrics import Result, split
 from resultant.classes.gain import angular_gain, class_gains, class_temperature
@@ -23,9 +24,6 @@ from resultant.score.limits import require_temperature
 
 if TYPE_CHECKING:
     from resultant.features.store import FeatureStore
-
-# The most classes that an error names.
-NAMED = 8
 
 CPU = torch.device("cpu")
 
@@ -279,17 +277,13 @@ def _checked(
     C = num_classes if num_classes is not None else int(labels.max()) + 1
     require_labels(labels, len(train), C, labels.device, True, name="labels")
     if beyond := test_labels[test_labels >= C].unique().tolist():
-        got = f"classes {_named(beyond)} of {C}"
+        got = f"classes {listed(map(str, beyond))} of {C}"
         raise ValueError(f"expected queries of classes seen in training, got {got}")
     require_labels(test_labels, len(test), C, labels.device, True, name="test_labels")
     present, asked = (set(y.tolist()) for y in (labels, test_labels))
     if missing := sorted(set(range(C)) - present):
-        both = _named([c for c in missing if c in asked])
-        got = f"none of {len(missing)}: {_named(missing)}"
+        both = listed(str(c) for c in missing if c in asked)
+        got = f"none of {len(missing)}: {listed(map(str, missing))}"
         got += f" (queries ask for {both})" if both else ""
         raise ValueError(f"expected a training row of each of {C} classes, got {got}")
     return labels, test_labels, C
-
-
-def _named(classes: list[int]) -> str:
-    return ", ".join(map(str, classes[:NAMED])) + (", ..." if len(classes) > NAMED else "")

@@ -148,6 +148,18 @@ class FeatureSet:
         return [s for s in (self.train, self.val, self.test) if s is not None]
 
     @cached_property
+    def labels(self) -> Tensor:
+        """Classes [N] of the rows of all splits, in their order."""
+        return torch.cat([split.y for split in self.splits])
+
+    @cached_property
+    def every(self) -> tuple[Tensor, Tensor]:
+        """The split of the rows [N] of all splits, and their rows [N] in it."""
+        size = torch.tensor([len(split) for split in self.splits])
+        number = torch.arange(len(size)).repeat_interleave(size)
+        return number, torch.arange(len(number)) - (size.cumsum(0) - size)[number]
+
+    @cached_property
     def counts(self) -> Tensor:
         """Training rows [C] per class."""
         return torch.bincount(self.train.y, minlength=self.num_classes)
@@ -253,9 +265,9 @@ def plan(data: FeatureSet, settings: Settings | None = None) -> Plan:
         most = min(EVALUATED, EVALUATED_CELLS // data.num_classes)
     weights, test = row_weights(labels, metric, mass), sample_rows(len(data.test), most, 0)
     words = f"{len(rows):,}{part} {of}"
-    copies = source.copies(rows), data.test.copies(test)
-    about = tuple(splits), source, rows, labels, weights, test, words, *copies
-    return Plan(metric, reason, folds, *about)
+    copies, test_copies = source.copies(rows), data.test.copies(test)
+    sides = tuple(splits), source, rows, labels, weights
+    return Plan(metric, reason, folds, *sides, test, words, copies, test_copies)
 
 
 def choose_metric(data: FeatureSet, metric: str | None) -> tuple[str, str]:

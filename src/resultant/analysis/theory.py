@@ -283,9 +283,15 @@ def boundary_displacement(
             roots = (boundaries.short_arc_roots(score, pairs) for score in both)
             moved = boundaries.displacement(*roots)
             error = displacement_error(exact, moved)
-            numbers = error.comparable, error.mean_absolute, error.largest, error.same_direction
-            about = moved.shift.rad2deg(), _changes(moved), moved.tally()
-            predicted[name] = PredictedDisplacement(*about, *numbers)
+            predicted[name] = PredictedDisplacement(
+                shift_degrees=moved.shift.rad2deg(),
+                change=_changes(moved),
+                tally=moved.tally(),
+                comparable=error.comparable,
+                mean_absolute_degrees=error.mean_absolute,
+                largest_degrees=error.largest,
+                same_direction=error.same_direction,
+            )
     a, b = pairs.T
     return BoundaryDisplacement(
         pairs=pairs,
@@ -311,8 +317,8 @@ def displacement_error(
     expected, guess = exact.shift[both].rad2deg(), predicted.shift[both].rad2deg()
     error, same = (guess - expected).abs(), (expected.sign() == guess.sign()).double()
     largest = float(error.max()) if len(error) else torch.nan
-    means = float(error.mean()), largest, float(same.mean())
-    return DisplacementError(*means, len(error), len(both))
+    mean, alike = float(error.mean()), float(same.mean())
+    return DisplacementError(mean, largest, alike, len(error), len(both))
 
 
 def _changes(moved: boundaries.Displacement) -> tuple[str, ...]:

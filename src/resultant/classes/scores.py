@@ -185,14 +185,10 @@ def realize(
     tau, slope, shift = score_terms(rule.realization, kappa, tau, gains, state.dim)
     if offset is not None:
         shift = offset if shift is None else shift + offset
-    given = slope, shift, offset
-    added = (None if a is None else _of_each(as_dtype(a, dtype), kappa) for a in given)
-    return ClassScores(as_dtype(state.mu, dtype), kappa, tau, *added)
-
-
-def _of_each(a: Tensor, kappa: Tensor) -> Tensor:
-    """Return a number of each class."""
-    return a if a.shape == kappa.shape else a.expand_as(kappa)
+    slope, shift, offset = (
+        None if a is None else as_dtype(a, dtype).expand_as(kappa) for a in (slope, shift, offset)
+    )
+    return ClassScores(as_dtype(state.mu, dtype), kappa, tau, slope, shift, offset)
 
 
 def target_temperature(

@@ -73,8 +73,8 @@ class ClassState:
             raise ValueError(f"expected mu, kappa and count on one device, got {got}")
         if validation.should_validate(validate_args, *parts):
             unit_vector.require("mu", mu)
-            limits = 0.0, LARGEST_KAPPA, ">= 0 and finite", torch.float32
-            validation.require_within("kappa", kappa, *limits)
+            most, rule = LARGEST_KAPPA, ">= 0 and finite"
+            validation.require_within("kappa", kappa, 0.0, most, rule, torch.float32)
             validation.require_in_range("count", count.double(), 0.0, rule=">= 0 and finite")
 
     @property

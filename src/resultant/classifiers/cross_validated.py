@@ -41,6 +41,9 @@ LOO = "loo"
 
 # What a fit learns of labels and columns.
 FITTED_TO = ("classes_", "n_features_in_", NAMES)
+# What is fitted by the classifier of the best parameters.
+OF_BEST = ("statistics_", "state_", "class_prior_", "metric_", "components_", "refine_")
+OF_BEST += ("refined_", "lift_")
 
 
 class VMFClassifierCV(VMFClassifier):
@@ -151,9 +154,10 @@ class VMFClassifierCV(VMFClassifier):
         if self.scoring not in SCORINGS:
             raise ValueError(f"expected scoring to be one of {SCORINGS}, got {self.scoring!r}")
         sample, fitted.classes_ = labelled(fitted, X, y, sample_weight, least=2)
-        options = self.scoring, scaled, self.extend, seconds_or_none(self.time_limit)
+        seconds = seconds_or_none(self.time_limit)
         with few_threads(len(sample.y) * fitted.n_features_in_):
-            result = Search(self._validation(sample, groups), axes, *options)
+            validation = self._validation(sample, groups)
+            result = Search(validation, axes, self.scoring, scaled, self.extend, seconds)
             if result.stopped:
                 text = f"the search was stopped after {self.time_limit:g} s"
                 text += f" and {counted(len(result.candidates), 'point', 'points')}"
@@ -177,17 +181,7 @@ class VMFClassifierCV(VMFClassifier):
                 best._rank(result.scores(result.chosen.point), result.validation.y)
         if best.metric_ is None:
             warn_of_units(sample.rows)
-        shared = (
-            "statistics_",
-            "state_",
-            "class_prior_",
-            "metric_",
-            "components_",
-            "refine_",
-            "refined_",
-            "lift_",
-        )
-        vars(fitted).update({name: getattr(best, name) for name in shared})
+        vars(fitted).update({name: getattr(best, name) for name in OF_BEST})
         fitted.best_estimator_, fitted.scale_ = best, scale
         fitted._fitted_with = fitted._of_fit()
         return self._adopt(fitted)

@@ -219,6 +219,6 @@ class LeaveOneOut(Validation):
             if shrinkage is not None:
                 sums = self.sample.scattered if self.whiten else sums
                 metric = Metric.fit(sums, shrinkage, center=self.center, whiten=self.whiten)
-            some = self.sample.at(self.index), self.sample.sums(metric=metric)
-            self._folds[key] = [left_out_fold(*some, self.estimator, metric, sums)]
+            some, every = self.sample.at(self.index), self.sample.sums(metric=metric)
+            self._folds[key] = [left_out_fold(some, every, self.estimator, metric, sums)]
         return self._folds[key]

@@ -69,7 +69,9 @@ def analyze(options: Analyze) -> None:
         screen = stack.enter_context(Screen(options.quiet, options.json))
         sets = read_sets(options, stack, screen)
         studies, first = run(
-            *(sets, options.settings(), screen.step),
+            sets,
+            options.settings(),
+            screen.step,
             summarized=lambda study: print_lines(screen, summary_lines(study.result)),
         )
         finish(options, screen, sets[0].source, studies, first)
@@ -95,15 +97,15 @@ def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[Featur
         # The reader has never seen the temporary file.
         for split, origin in store.origins.items():
             store.origins[split] = replace(origin, files=len(origin.files) * (name,))
-    left_out = options.drop_zero_rows, options.skip_unknown_classes
+    drop, skip = options.drop_zero_rows, options.skip_unknown_classes
     if options.engine == "ray":
         from resultant.analysis import ray as ray_engine
 
         stack.enter_context(ray_engine.cluster())
-        prepared = prepare(store, *left_out, seed=seed, digests=ray_engine.read_digests)
+        prepared = prepare(store, drop, skip, seed=seed, digests=ray_engine.read_digests)
         return ray_engine.cluster_sets(prepared, name, seed)
     screen.step("read and check the rows")
-    prepared = prepare(store, *left_out, seed=seed)
+    prepared = prepare(store, drop, skip, seed=seed)
     return ready(prepared, name, options.fit_fraction, seed)
 
 

@@ -118,8 +118,8 @@ class FeatureOptions:
         if self.time_limit is not None and not self.time_limit > 0:
             raise ValueError(f"expected --time-limit > 0, got {self.time_limit:g}")
         if self.temperature is not None:
-            where = self.temperature, 1, torch.device("cpu"), True
-            require_temperature(*where, dtype=torch.float32, name="--temperature")
+            cpu, name = torch.device("cpu"), "--temperature"
+            require_temperature(self.temperature, 1, cpu, True, dtype=torch.float32, name=name)
 
     def open(self, path: Any) -> FeatureStore:
         """Open the features of a path."""
@@ -133,14 +133,8 @@ class FeatureOptions:
         from resultant.analysis.split import ACCURACY, BALANCED, Settings
 
         metric = {None: None, "accuracy": ACCURACY, "balanced": BALANCED}[self.metric]
-        return Settings(
-            estimator=self.estimator,
-            temperature=self.temperature,
-            references=self.references,
-            metric=metric,
-            device=find_device(self.device),
-            time_limit=self.time_limit,
-        )
+        tau, device = self.temperature, find_device(self.device)
+        return Settings(self.estimator, tau, self.references, metric, device, self.time_limit)
 
     def given(self) -> dict[str, Any]:
         """Return the options as JSON types."""
@@ -350,12 +344,12 @@ def refuse_network(path: Path | str) -> None:
     raise ValueError(f"expected features, got {got}; {advice}")
 
 
-def require_output_file(out: Path, source: Path) -> None:
+def require_output_file(out: Path, source: Path | None = None) -> None:
     """Make the folder of a file; raise if it cannot be written, or is the source or a network."""
     from resultant._core.files import make_folder, require_writable_file, require_writable_folder
     from resultant.training.network_files import is_network
 
-    if out.exists() and source.exists() and out.samefile(source):
+    if source is not None and out.exists() and source.exists() and out.samefile(source):
         raise ValueError(f"expected --out to differ from the input, got {out} for both")
     if is_network(out):
         raise ValueError(f"expected --out that is not a network, got the network {out}")

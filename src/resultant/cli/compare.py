@@ -98,9 +98,9 @@ def read_sides(
     for i in sorted({0, 1} - set(networks)):
         # The rows of B are divided as the same rows of A.
         like = stores[0].divided if i and 0 in stores else None
-        given = options.drop_zero_rows, options.skip_unknown_classes
+        drop, skip = options.drop_zero_rows, options.skip_unknown_classes
         refuse_classifier(paths[i])
-        stores[i] = prepare(options.open(paths[i]), *given, seed=options.seed, like=like)
+        stores[i] = prepare(options.open(paths[i]), drop, skip, seed=options.seed, like=like)
         features[i], store = stores[i].features, stores[i].store
         facts[i] = store.metadata.get("dataset"), store.num_classes
     for noun, a, b in zip(("dataset", "number of classes"), facts[0], facts[1], strict=True):
@@ -110,13 +110,13 @@ def read_sides(
     if not networks:
         require_same_classes(paths, [stores[0], stores[1]])
     same = pair_features(features[0], features[1], paths)
-    for i, network in networks.items():
+    for i, (network, images) in networks.items():
         from resultant.features.store import FeatureStore
         from resultant.training.extract import extract
 
         screen.step(f"extract features of {printable(paths[i])}")
         out = folder / f"{i}.safetensors"
-        extract(*network, out, device=find_device(options.device))
+        extract(network, images, out, device=find_device(options.device))
         store = FeatureStore.open(out)
         store.where = printable(paths[i])
         stores[i] = prepare(store)

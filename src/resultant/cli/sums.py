@@ -141,13 +141,10 @@ def forget(options: Forget) -> None:
 
 
 def _require_output(out: Path) -> None:
-    from resultant._core.files import make_folder, require_writable_file, require_writable_folder
     from resultant._core.tensor_files import require_name
 
     require_name(out)
-    require_writable_folder(out.parent)
-    make_folder(out.parent)
-    require_writable_file(out)
+    arguments.require_output_file(out)
 
 
 def _load(path: Path) -> Any:

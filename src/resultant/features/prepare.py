@@ -117,8 +117,8 @@ def prepare(
     if store.left_out:
         notes.append(f"Not read: {listed(store.left_out)}.")
     fitted = tuple(names[c] for c in classes.tolist())
-    found = tuple(features), fitted, tuple(notes)
-    return Prepared(rows.store(classes), test, *found, val, divided)
+    kept = rows.store(classes)
+    return Prepared(kept, test, tuple(features), fitted, tuple(notes), val, divided)
 
 
 def check_features(prepared: Prepared) -> None:

@@ -152,10 +152,6 @@ class FeatureStore:
         """The number of rows of each class in the split, [C] int64."""
         return torch.bincount(self[f"{split}/labels"], minlength=self.num_classes)
 
-    def label_gaps(self) -> list[int]:
-        """The classes in [0, C) without a training row."""
-        return (self.label_counts() == 0).nonzero()[:, 0].tolist()
-
     def chunks(
         self, name: str, rows: int | None = None, *, zero: bool = False
     ) -> Iterator[tuple[slice, Tensor]]:

@@ -223,8 +223,8 @@ class ProCoBank(WideModule):
         """Add vectors z [M, p] to the rows of their labels y [M] in both banks; a vector of another
         length than one, or of NaN, is noted instead."""
         if (kernels := _kernels(self.old)) is not None:
-            banks = self.old, self.new, self.errors.noted
-            kernels.accumulate(z, y, *banks, self.classes.start, LENGTH_TOLERANCE)
+            noted, start = self.errors.noted, self.classes.start
+            kernels.accumulate(z, y, self.old, self.new, noted, start, LENGTH_TOLERANCE)
         elif len(z):
             samples, rows = functional.pad(z.double(), (0, 1), value=1.0), self.rows(y)
             lengths = torch.linalg.vector_norm(samples[:, :-1], dim=-1)

@@ -74,8 +74,8 @@ def require_counts(counts: Tensor | Sequence[float], num_classes: int | None = N
         raise ValueError(f"expected class_counts [{num_classes}], one per class, got {len(n)}")
     if validation.should_validate(None, n):
         validation.require_in_range("class_counts", n, 0.0, rule=">= 0 and finite")
-        named = "the sum of class_counts", n.sum(), 0.0
-        validation.require_in_range(*named, rule="> 0 and finite", open_low=True)
+        name, rule = "the sum of class_counts", "> 0 and finite"
+        validation.require_in_range(name, n.sum(), 0.0, rule=rule, open_low=True)
     return n
 
 

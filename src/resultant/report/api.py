@@ -91,15 +91,8 @@ def analyze(
     rows |= {"drop_zero_rows": drop_zero_rows, "skip_unknown_classes": skip_unknown_classes}
     names: dict[str, Any] = {"labels": labels, "ids": ids, "groups": groups, "features": features}
     sets = read(X, y, **names, **rows)
-    settings = Settings(
-        estimator=estimator,
-        temperature=temperature,
-        references=references,
-        metric=metric,
-        device=device,
-        time_limit=time_limit,
-        theory=out is not None,
-    )
+    settings = Settings(estimator, temperature, references, metric, device, time_limit)
+    settings = replace(settings, theory=out is not None)
     studies, first = run(sets, settings)
     result = result_of(sets[0].source, studies, first, options=vars(settings))
     return result if out is None else write_report(Path(out), result, studies)
@@ -166,14 +159,7 @@ def compare(
     same = pair_features(stores[0].features, stores[1].features, titles)
     require_same_classes(titles, stores)
     sides = [replace(stores[i], features=tuple(n[i] for n in same.values())) for i in (0, 1)]
-    settings = Settings(
-        estimator=estimator,
-        temperature=temperature,
-        references=references,
-        metric=metric,
-        device=device,
-        theory=out is not None,
-    )
+    settings = Settings(estimator, temperature, references, metric, device, theory=out is not None)
     studies, comparisons, chosen = compare_stores(sides, titles, settings, seed)
     used = chosen[comparisons[chosen[0]].difference.verdict == "better"]
     about: dict[str, Any] = {"comparisons": comparisons, "options": vars(settings)}

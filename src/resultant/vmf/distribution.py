@@ -76,8 +76,8 @@ class VonMisesFisher(Distribution):
         validate = validation.should_validate(_by_default(validate_args), mu, kappa)
         if validate:
             unit_vector.require("loc", loc)
-            ends, rule = (0.0, LARGEST_CONCENTRATION), f"in [0, {LARGEST_CONCENTRATION:g}]"
-            validation.require_in_range("concentration", kappa, *ends, rule=rule)
+            most, rule = LARGEST_CONCENTRATION, f"in [0, {LARGEST_CONCENTRATION:g}]"
+            validation.require_in_range("concentration", kappa, 0.0, most, rule=rule)
         self._set(as_dtype(mu, dtype), as_dtype(kappa, dtype), batch, validate)
 
     def _set(self, loc: Tensor, kappa: Tensor, batch: torch.Size, validate: bool) -> None:
