@@ -59,6 +59,10 @@ def test_steps_name_rows_and_classes(study: Study) -> None:
     _, *others = result.steps
     assert f"Check {table.total} labels that are likely wrong" in first
     assert f"begin with {table.places.name(0)}" in first
+    # Five errors in a hundred rows are the classifier's own.
+    rows = sum(result.data.splits.values())
+    assert f"which would be {round(0.05 * rows)} of all {rows} rows: " in first
+    assert "labels may be right" in first
     assert "have the label class 1." in first
     (curve,) = (step for step in others if "training rows" in step)
     assert curve.startswith(study.vmf.name)
@@ -83,8 +87,14 @@ def test_a_weak_classifier_accuses_nobody(study: Study) -> None:
     weak = replace(own, accuracy=replace(own.accuracy, value=0.45))
     tables = {"label": replace(table, places=places)}
     *_, last = next_steps(result.data, weak, result.confusion, tables, (), "vMF")
-    assert "likely wrong" not in last and "is right on 45 % of the test rows" in last
+    assert "likely wrong" not in last and "wrong on 55 % of the test rows" in last
+    assert "all of these labels may be right" in last
     assert last.endswith(f"begin with row {rows[0]} of train.")
+    # A text of the row is cut.
+    long = replace(places, columns={"text": ["many words " * 99] * len(rows)})
+    tables = {"label": replace(table, places=long)}
+    *_, last = next_steps(result.data, weak, result.confusion, tables, (), "vMF")
+    assert f"row {rows[0]} of train, many words many" in last and len(last) < 500
 
 
 def test_classes_of_few_rows_are_asked_for(study: Study) -> None:

@@ -72,7 +72,10 @@ def test_other_arrays_are_left_out(tmp_path: Path) -> None:
     result = opened(tmp_path, features=X, labels=Y, **OTHERS)
     assert set(result) == {"train/features", "train/labels"}
     assert sorted([*result.left_out, "paths"]) == sorted(OTHERS)
-    assert any("Not read: boxes, index, maps" in note for note in prepare(result).notes)
+    (note,) = (note for note in prepare(result).notes if note.startswith("Not read: boxes, index"))
+    assert "--identities NAME" in note
+    (note,) = prepare(opened(tmp_path, features=X, labels=Y, ids=np.arange(N), **OTHERS)).notes[-1:]
+    assert note.startswith("Not read: boxes") and "--identities" not in note
     boxes = FeatureStore.open(tmp_path / "a.npz", features="boxes")
     assert boxes.features == ("train/boxes",)
     assert FeatureStore.open(tmp_path / "a.npz", labels="paths").num_classes == 1

@@ -146,16 +146,18 @@ def test_flags_of_a_weak_classifier_are_not_called_errors(result: AnalysisResult
     one = result.first
     for right, title, sentence in (
         (0.95, "Likely label errors", "Odds: how many times as likely."),
-        (
-            0.45,
-            "Unexpected labels",
-            "is right on 45\u00a0% of the test rows, so that many of these",
-        ),
+        (0.45, "Unexpected labels", "is wrong on 55 % of the test rows, which would be"),
     ):
         used = replace(one.used, accuracy=replace(one.used.accuracy, value=right))
         found = {**one.rows, "label": replace(one.rows["duplicate"], kind="label", copies=None)}
         first, *_ = rows.row_tables(replace(one, methods=(used,), rows=found), "rows.csv")
         assert first.title == title and sentence in first.sentence
+        assert "The CSV has the first" not in first.sentence
+    more = replace(found["label"], total=300)
+    first, *_ = rows.row_tables(replace(one, rows={"label": more}), "rows.csv")
+    kept = len(more.label)
+    assert "300 rows, counted from 0" in first.sentence
+    assert f"The CSV has the first {kept} rows, rows.parquet all." in first.sentence
 
 
 def test_without_recommendation_and_optional_parts(result: AnalysisResult) -> None:

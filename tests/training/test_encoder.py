@@ -76,11 +76,17 @@ def test_pretrained_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def create_model(*_: object, **options: object) -> None:
         assert options["pretrained"]
-        raise OSError("cannot reach\nthe hub")
+        raise OSError(message)
+
+    message = "cannot reach\nthe hub"
 
     monkeypatch.setattr(timm, "create_model", create_model)
-    rule = "weights of resnet50, fetched by timm, got: cannot reach the hub; without a network, --w"
+    rule = "weights of resnet50, fetched by timm, got: cannot reach the hub; without internet, --w"
     with pytest.raises(ValueError, match=rule):
+        timm_encoder.timm_encoder("resnet50", pretrained=True)
+    # The middle of a long message is cut, not its end.
+    message = "far " * 99 + "end"
+    with pytest.raises(ValueError, match=r"got: far far .* \.\.\. .* end; without internet, --w"):
         timm_encoder.timm_encoder("resnet50", pretrained=True)
     with pytest.raises(ValueError, match=r"architecture of timm, .* got 'resnet51x'"):
         timm_encoder.timm_encoder("resnet51x")

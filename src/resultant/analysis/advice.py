@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from resultant._core.text import class_name, counted, listed, signed
+from resultant._core.text import class_name, counted, listed, shortened, signed
 from resultant.analysis import metrics
 from resultant.analysis.candidate import Candidate, predict
 from resultant.analysis.fit import fitted_model
@@ -58,15 +58,15 @@ def next_steps(
     """Yield sentences about what to do next; ``fitted`` is the method of the learning curve."""
     unexpected = ""
     if (errors := tables.get("label")) is not None and errors.total:
-        begin = f"begin with {errors.places.name(0)}"
+        begin = f"begin with {shortened(errors.places.name(0), 120)}"
+        doubt = own_errors(data, used, errors.total)
         if used.accuracy.value < MOSTLY_RIGHT:
             labels = counted(errors.total, "label", "labels")
-            unexpected = f"The classifier disagrees with {labels} and is right on"
-            unexpected += f" {100 * used.accuracy.value:.0f} % of the test rows: many of these"
-            unexpected += f" labels may be right. To look for wrong ones, {begin}."
+            unexpected = f"The classifier disagrees with {labels}, and {doubt}."
+            unexpected += f" To look for wrong ones, {begin}."
         else:
             rows = counted(errors.total, "label that is", "labels that are")
-            first = f"Check {rows} likely wrong; {begin}"
+            first = f"Check {rows} likely wrong ({used.name} {doubt}); {begin}"
             most, number = np.unique(errors.label, return_counts=True)
             if len(errors.label) == errors.total and number.max() > max(2, errors.total / 4):
                 own = class_name(data.class_names[most[number.argmax()]])
@@ -95,6 +95,16 @@ def next_steps(
         yield f"{fitted} {about_rows(data, curve[-2].rest, share)}"
     if unexpected:
         yield unexpected
+
+
+def own_errors(data: FeatureData, used: Method, total: int) -> str:
+    """Say how many of the labels that a method disagrees with may be right: its own errors, by its
+    accuracy on the test rows."""
+    number, wrong = sum(data.splits.values()), 1 - used.accuracy.value
+    errors = round(wrong * number)
+    right = "all" if errors >= total else f"up to {errors:,}"
+    text = f"is wrong on {100 * wrong:.0f} % of the test rows, which would be {errors:,} of all"
+    return f"{text} {number:,} rows: {right} of these labels may be right"
 
 
 def about_rows(data: FeatureData, gain: Difference, share: float) -> str:

@@ -50,7 +50,8 @@ def shown_default(metavar: str, text: str) -> object:
 
 
 Data = Annotated[
-    Optional[Path], shown_default("PATH", f"none; of the paper ${DATA_VARIABLE} or ./data")
+    Optional[Path],
+    shown_default("PATH", f"none; for recipes of the paper ${DATA_VARIABLE} or ./data"),
 ]
 Labels = Annotated[Optional[str], shown_default("NAME", "inferred from the names")]
 OptionalPath = Annotated[Optional[Path], shown_default("PATH", "none")]

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
+from tyro import conf
+
 from resultant.cli import arguments
 from resultant.cli.arguments import find_device, shown_default
 from resultant.training.config import Realization, TuneConfig
@@ -35,8 +37,10 @@ class Tune:
     """A timm network, such as resnet50, hf_hub:timm/NAME, or local-dir:FOLDER."""
     weights: arguments.OptionalPath = None
     """File of weights of the network: safetensors, or a .pth of tensors alone."""
-    pretrained: bool = True
-    """Take the pretrained weights of timm, unless --weights are given."""
+    pretrained: Annotated[
+        bool, conf.arg(help_behavior_hint="(default: --weights, or the pretrained ones of timm)")
+    ] = True
+    """Begin with random weights."""
     size: Annotated[int, shown_default("INT", "as the network expects")] = 0
     """Height and width of the images."""
     image_set: arguments.ImageOptions = field(default_factory=arguments.ImageOptions)

@@ -115,7 +115,10 @@ def prepare(
     classes, class_notes = _fitted_classes(rows, test, names)
     notes += class_notes
     if store.left_out:
-        notes.append(f"Not read: {listed(store.left_out)}.")
+        note = f"Not read: {listed(store.left_out)}."
+        if f"{source}/identities" not in store:
+            note += " If one of them names the rows: --identities NAME (in Python ids=NAME)."
+        notes.append(note)
     fitted = tuple(names[c] for c in classes.tolist())
     kept = rows.store(classes)
     return Prepared(kept, test, tuple(features), fitted, tuple(notes), val, divided)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from resultant._core.text import counted
-from resultant.analysis.advice import MOSTLY_RIGHT
+from resultant.analysis.advice import MOSTLY_RIGHT, own_errors
 from resultant.analysis.result import FeatureResult
 from resultant.report import style
 from resultant.report.charts import Axis, Chart, Mark
@@ -74,12 +74,14 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
             Column(other, [names[c] if c >= 0 else "" for c in table.other]),
             *(Column(n, v, form) for (n, form), v in zip(last.items(), scores, strict=True)),
         )
-        right = result.used.accuracy.value
-        if kind == "label" and right < MOSTLY_RIGHT:
-            title, name = "Unexpected labels", result.used.name
-            sentence += f" {name[0].upper()}{name[1:]} is right on {percent(right, 0)} of the test "
-            sentence += "rows, so that many of these labels may be right: the errors are its own."
+        if kind == "label":
+            used = result.used
+            title = "Unexpected labels" if used.accuracy.value < MOSTLY_RIGHT else title
+            sentence += f" {used.name[0].upper()}{used.name[1:]} "
+            sentence += f"{own_errors(result.data, used, table.total)}."
         total = f"{counted(table.total, 'row', 'rows')}, counted from 0 in the file. "
+        if table.total > len(table.label):
+            sentence += f" The CSV has the first {len(table.label)} rows, rows.parquet all."
         tables.append(Table(f"rows-{kind}", title, total + sentence, columns, file=file))
     return tables
 

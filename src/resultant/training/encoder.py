@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resultant._core.tensor_files import load_tensors, load_torch
-from resultant._core.text import listed, one_line
+from resultant._core.text import listed, one_line, shortened
 from resultant.features.rows import reading
 from resultant.images.evaluation import EvaluationView
 from resultant.images.vision import vision_module
@@ -62,8 +62,8 @@ def timm_encoder(
         if not pretrained:
             raise
         rule = f"expected the pretrained weights of {architecture}, fetched by timm"
-        remedy = "without a network, --weights takes a file"
-        raise ValueError(f"{rule}, got: {one_line(error)[:200]}; {remedy}") from None
+        remedy = "without internet, --weights takes a file"
+        raise ValueError(f"{rule}, got: {shortened(one_line(error), 120)}; {remedy}") from None
     if weights is not None:
         load_encoder(encoder, weights, architecture, configuration.get("classifier") or "")
     return encoder
