@@ -16,15 +16,6 @@ class CifarJob(Job):
     Attributes:
         gradient_epochs: Epochs after which leading and exact gradients are compared.
         stack: Largest number of runs in one network.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from resultant.training.config import Run
-        >>> from resultant_reproduction.cifar.job import CifarJob
-        >>> from resultant_reproduction.recipes.config import PaperConfig
-        >>> runs = (Run("native"), Run("angular", beta=0.0))
-        >>> [run.name for run in CifarJob(PaperConfig(), runs, Path("out")).runs]
-        ['native-seed0', 'angular-beta0-seed0']
     """
 
     config: PaperConfig

@@ -26,25 +26,12 @@ def train_cifar(
     diagnostic: Diagnostic | None = None,
     on_step: Callable[[float], object] | None = None,
 ) -> Trained[Stacks]:
-    """Train every run of a job on a long-tailed CIFAR subset; return the networks and the metrics.
-
-    Twelve runs of the controlled recipe take HEAD on an NVIDIA H200.
+    """Train every run of a job on the long-tailed CIFAR subset of its configuration, as
+    `resultant.training.loop.train`; return the networks and the metrics.
 
     Args:
-        job: The runs, their configuration, and the folder, as in the example of `CifarJob`.
-        data: CIFAR images; the configuration chooses the subset.
-        device: Device of the images and the networks.
-        on_progress: Called after every epoch; see `resultant.training.loop.train`.
         diagnostic: Further values after ``job.gradient_epochs``.
         on_step: Called with the finished share of an epoch after every step outside a CUDA graph.
-
-    Raises:
-        ValueError: As `resultant.training.loop.train`, and if the images are of another dataset.
-
-    Example:
-        >>> from resultant_reproduction.cifar.data import load_cifar
-        >>> from resultant_reproduction.cifar.train import train_cifar
-        >>> trained = train_cifar(job, load_cifar("cifar10", "data"), "cuda")  # doctest: +SKIP
     """
     device = torch.device(device)
     job = replace(job.on(device), class_names=tuple(data.class_names))

@@ -44,8 +44,8 @@ def _fitted(space: FrozenSpace, name: str, fitting: Tensor) -> Components:
         X = space.units("train", torch.arange(len(space.train)))
         return fit_components(X, space.labels, weight, AUTO, space.estimator)
     if name == "held-out":
-        own = space.units("test", fitting), space.test_labels[fitting]
-        return Components.single(held_out_state(space.statistics, *own))
+        z, y = space.units("test", fitting), space.test_labels[fitting]
+        return Components.single(held_out_state(space.statistics, z, y))
     return Components.single(space.statistics.state(name))
 
 

@@ -25,12 +25,7 @@ GAMMAS = (-1.0, 0.0, 1.0)
 
 
 class Policy(NamedTuple):
-    r"""A decision rule for any classes: a realization at beta, with :math:`\gamma\log\pi_c` added.
-
-    Example:
-        >>> Policy("native").canonical
-        Policy(realization='native', beta=1.0, gamma=0.0)
-    """
+    r"""A rule for any classes: a realization at beta, with :math:`\gamma\log\pi_c` added."""
 
     realization: str
     beta: float = 0.0
@@ -59,16 +54,7 @@ class Decisions:
 
 @torch.no_grad()
 def decide(space: FrozenSpace, policies: Sequence[Policy], rows: Tensor | None = None) -> Decisions:
-    """Decide held-out queries by policies.
-
-    Args:
-        policies: The policies.
-        rows: Indices [n] of the queries, by default all.
-
-    Example:
-        >>> decide(space, [Policy("angular")]).right(Policy("angular")).all()
-        tensor(True)
-    """
+    """Decide held-out queries, by default all, by policies."""
     decisions = Decisions(space.test_labels if rows is None else space.test_labels[rows])
     number, by_rule = len(decisions.labels), {}
     for policy in dict.fromkeys(p.canonical for p in policies):
@@ -134,16 +120,7 @@ class RealizationGrid(Result):
 def realization_grid(
     space: FrozenSpace, betas: Sequence[float] = BETAS, gammas: Sequence[float] = GAMMAS
 ) -> RealizationGrid:
-    """Measure all realizations over a grid of beta and gamma.
-
-    Args:
-        betas: Strengths of the target gain.
-        gammas: Multiples of the log prior.
-
-    Example:
-        >>> realization_grid(space).point("cosine").accuracy
-        1.0
-    """
+    """Measure all realizations over a grid of beta and gamma."""
     policies = (Policy(r, b, g).canonical for g in gammas for r in REALIZATIONS for b in betas)
     policies = tuple(dict.fromkeys(policies))
     decisions = decide(space, policies)
@@ -179,19 +156,8 @@ class GradientComparison(Result):
 def compare_gradients(
     space: FrozenSpace, queries: int = 1024, *, seed: int = 0
 ) -> GradientComparison:
-    """Compare losses and gradients of Pure Angular and cosine on random queries, in float64.
-
-    Args:
-        queries: The number of queries, of the calibration rows if any, or else held-out.
-        seed: Seed of the draw.
-
-    Raises:
-        UnansweredError: All gradients vanish.
-
-    Example:
-        >>> compare_gradients(space).bounds_held
-        True
-    """
+    """Compare losses and gradients of Pure Angular and cosine in float64, on random queries of the
+    calibration rows if any, or else held-out ones; unanswered if all gradients vanish."""
     tau, state = space.tau, space.state.to(space.device)
     split, labels, pool = "train", space.labels, space.calibration
     if pool is None or not len(pool):

@@ -55,20 +55,7 @@ def support_curve(
     space: FrozenSpace, sizes: tuple[int, ...] = SIZES, *, draws: int = 10, seed: int = 0
 ) -> SupportCurve:
     """Compare the resultant of n random training rows of a class with that of the other rows, in
-    classes of at least twice the largest size.
-
-    Args:
-        sizes: Numbers of rows; sizes that are too large for two classes are left out.
-        draws: Random supports per class.
-        seed: Seed of the draws.
-
-    Raises:
-        UnansweredError: Fewer than two classes have four rows.
-
-    Example:
-        >>> support_curve(space, (2, 4)).sizes
-        (2, 4)
-    """
+    classes of at least twice the largest size; sizes too large for two classes are left out."""
     sizes = tuple(sorted(sizes))
     if not sizes or sizes[0] < 2 or draws < 1:
         raise ValueError(f"expected sizes >= 2 and draws >= 1, got {sizes} and {draws}")
@@ -106,19 +93,8 @@ def support_curve(
 
 @torch.no_grad()
 def self_inclusion(space: FrozenSpace, most: int = 20_000, *, seed: int = 0) -> SelfInclusion:
-    """Measure the effect of a fitted row on its own score.
-
-    Args:
-        most: About the number of sampled rows, evenly over the classes of two rows or more.
-        seed: Seed of the sample.
-
-    Raises:
-        UnansweredError: No class has two fitted rows.
-
-    Example:
-        >>> self_inclusion(space).exact > 0
-        tensor([True, True, True, True])
-    """
+    """Measure the effect of a fitted row on its own score, of about ``most`` rows, evenly over the
+    classes of two rows or more."""
     count = space.state.count
     if not (count >= 2).any():
         raise UnansweredError("expected a class of two fitting rows or more, got none")

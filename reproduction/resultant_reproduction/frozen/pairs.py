@@ -47,17 +47,9 @@ class TypicalMargins(Result):
 def margin_directions(
     space: FrozenSpace, chosen: margins.SelectedPairs | None = None, *, intercept: bool = False
 ) -> MarginDirections:
-    """Predict the signs of margin changes from native to direct temperature at beta 0.
-
-    Args:
-        chosen: The pairs, by default those of `choose_pairs`.
-        intercept: Predict by gains and intercepts, as the text of the paper defines the linear
-            mean; otherwise by gains alone, as its printed numbers.
-
-    Example:
-        >>> margin_directions(space).certified_wrong
-        0
-    """
+    """Predict the signs of margin changes from native to direct temperature at beta 0: by gains and
+    intercepts, as the text of the paper defines the linear mean, or by gains alone, as its printed
+    numbers."""
     chosen = choose_pairs(space) if chosen is None else chosen
     undefined, rule = space.untempered(0.0), Rule(space.tau, "temperature")
     number = correct = certified = wrong = 0
@@ -79,15 +71,7 @@ def margin_directions(
 def typical_margins(
     space: FrozenSpace, chosen: margins.SelectedPairs | None = None
 ) -> TypicalMargins:
-    """Compare margins of pairs with the errors between both classes, by the native score.
-
-    Args:
-        chosen: The pairs, by default those of `choose_pairs`.
-
-    Example:
-        >>> typical_margins(space).observed.shape
-        torch.Size([6, 2])
-    """
+    """Compare margins of pairs with the errors between both classes, by the native score."""
     chosen = choose_pairs(space) if chosen is None else chosen
     pairs, native = chosen.pairs, realize(space.state, Rule(space.tau))
     wrong, number = (torch.zeros(len(pairs), 2, dtype=torch.float64) for _ in range(2))

@@ -39,19 +39,7 @@ QUESTIONS = tuple(f.name for f in fields(Analysis) if f.name not in ("space", "n
 def analyze_space(
     space: FrozenSpace, questions: Iterable[str] = QUESTIONS, betas: tuple[float, ...] = BETAS
 ) -> Analysis:
-    """Ask questions about one space; one that it cannot answer leaves None and a note.
-
-    Args:
-        questions: Names among `QUESTIONS`.
-        betas: Strengths of the target gain.
-
-    Raises:
-        ValueError: A question is not in `QUESTIONS`.
-
-    Example:
-        >>> analyze_space(space, ["grid"]).grid.point("native").accuracy
-        1.0
-    """
+    """Ask questions about one space; one that it cannot answer leaves None and a note."""
     questions = tuple(questions)
     if unknown := [name for name in questions if name not in QUESTIONS]:
         raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")

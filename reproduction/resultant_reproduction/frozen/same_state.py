@@ -55,17 +55,7 @@ class SameState(Result):
 def same_state(
     space: FrozenSpace, beta: float = 0.0, *, gamma: float = 0.0, per_class: int = 5
 ) -> SameState:
-    """Compare the realizations on the first held-out queries of each class.
-
-    Args:
-        beta: Strength of the target gain.
-        gamma: Multiple of the log prior.
-        per_class: Queries per class.
-
-    Example:
-        >>> [row.distinct for row in same_state(space).rows]
-        [4, 4, 4, 4]
-    """
+    """Compare the realizations on the first held-out queries of each class."""
     rows = (rank_in_class(space.test_labels) < per_class).nonzero().squeeze(1)
     policies = [Policy(name, beta, gamma).canonical for name in NAMES]
     decisions = decide(space, policies, rows)
@@ -93,5 +83,5 @@ def same_state(
             intercepts={name: float(rule.at(zero, index)) for name, rule in rules.items()},
             slopes={name: float(rule.slope_at(zero, index)) for name, rule in rules.items()},
         )
-    about = float(beta), float(gamma), len(rows), tuple(answers)
-    return SameState(*about, focus, space.untempered(beta))
+    undefined = space.untempered(beta)
+    return SameState(float(beta), float(gamma), len(rows), tuple(answers), focus, undefined)

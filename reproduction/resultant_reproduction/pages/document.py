@@ -97,9 +97,7 @@ def scaled() -> dict[str, str]:
 
 def answers(evidence: Evidence) -> dict[str, tuple[str, str]]:
     """Titles and answers of the questions of the later rounds that have one, by name."""
-    asked = (
-        ITEMS[name] for name in ("temperature-path", "training-gradients", "collapse-law", *KEPT)
-    )
+    asked = (ITEMS[name] for name in (*THIRD, *KEPT))
     found = ((own.entry, own.compute(evidence).headline) for own in asked)
     return {entry.name: (entry.title, text) for entry, text in found if text}
 

@@ -32,13 +32,7 @@ STACK = 12
 
 @dataclass(frozen=True, kw_only=True)
 class PaperConfig(TrainConfig):
-    """Settings of a run of the paper; the defaults are those of the controlled comparison.
-
-    Example:
-        >>> from resultant_reproduction.recipes.config import PaperConfig
-        >>> PaperConfig(dataset="cifar100", epochs=50).imbalance
-        100.0
-    """
+    """Settings of a run of the paper; the defaults are those of the controlled comparison."""
 
     dataset: Dataset = "cifar10"
     """Dataset of the training images."""

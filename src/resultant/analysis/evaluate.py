@@ -60,7 +60,11 @@ def measured(
         sample = f"Fitted to a stratified sample of {one.rows:,} of {len(data.fitted):,} rows."
         note = f"{sample} {note}".strip()
     return Method(
-        *(one.key, one.name, one.family, one.settings, one.code),
+        key=one.key,
+        name=one.name,
+        family=one.family,
+        settings=one.settings,
+        code=one.code,
         validation=metrics.share(one.hits(plan.labels), plan.weights, plan.copies),
         validation_loss=metrics.mean(validated.loss, plan.weights, plan.copies),
         accuracy=metrics.share(hits, equal, same),

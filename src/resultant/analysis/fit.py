@@ -160,12 +160,9 @@ def tuned(reference: Reference, data: FeatureSet, plan: Plan, level: str) -> Can
         return float((scores.argmax(1) == labels).double() @ weights)
 
     best = max(pipelines, key=score) if len(pipelines) > 1 else pipelines[0]
-    return Candidate(
-        *(reference.key, reference.name, "scikit-learn", reference.rank, partial(clone, best)),
-        settings_of(best, reference),
-        code_of(best),
-        number,
-    )
+    key, name, rank = reference.key, reference.name, reference.rank
+    make, chosen = partial(clone, best), settings_of(best, reference)
+    return Candidate(key, name, "scikit-learn", rank, make, chosen, code_of(best), number)
 
 
 def fit_each(candidates: list[Candidate], data: FeatureSet, plan: Plan) -> None:

@@ -83,7 +83,7 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
                 anisotropy[own] = (space.dim - 1) * (square - n) / (n * (n - 1))
     p_value, u = _p_value(distance, number), torch.cat([u.flatten() for u in laws])
     rejected, histogram = float((p_value < SIGNIFICANCE).double().mean()), _histogram(u)
-    observed = distance, p_value, space.state.resultant[classes], mean, anisotropy
+    A = space.state.resultant[classes]
     # Simulated classes of the same sizes, those of similar size together. The mean of rows drawn
     # from the MLE would be even longer than that of the rows of the class.
     sizes = space.state.count[classes].clamp_max(MOST_ROWS)
@@ -95,8 +95,10 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
         u = simulated_law(n, kappa[own], queries, space.dim, space.estimator, draws)
         expected += int((_p_value(_distance(u), torch.tensor(queries)) < SIGNIFICANCE).sum())
         density += _histogram(u)
-    simulated = expected / SIMULATED, density.double() / density.sum() * histogram.sum()
-    return GoodnessOfFit(classes, number, *observed, histogram, rejected, *simulated)
+    share, density = expected / SIMULATED, density.double() / density.sum() * histogram.sum()
+    return GoodnessOfFit(
+        classes, number, distance, p_value, A, mean, anisotropy, histogram, rejected, share, density
+    )
 
 
 def _histogram(u: Tensor) -> Tensor:

@@ -96,28 +96,25 @@ def table(data: FeatureSet, plan: Plan, level: str) -> list[Reference]:
     equal = np.full(data.num_classes, 1 / data.num_classes)
     # Of a logistic regression on unit rows, the penalty would depend on the dimension.
     scaled = (STANDARD, (*UNIT, *STANDARD))
+    centroid, near = NearestCentroid(), KNeighborsClassifier()
     rows = [
+        Reference("NearestCentroid", "nearest centroid", 0, centroid, BOTH, ({},), "linear"),
         Reference(
-            "NearestCentroid", "nearest centroid", 0, NearestCentroid(), BOTH, ({},), "linear"
-        ),
-        Reference(
-            *("KNeighborsClassifier", "nearest neighbours", 70, KNeighborsClassifier()),
-            *(BOTH, NEIGHBOURS, "pairs"),
+            "KNeighborsClassifier", "nearest neighbours", 70, near, BOTH, NEIGHBOURS, "pairs"
         ),
     ]
     for even in [plan.metric == BALANCED] if level == "fast" else [False, True]:
-        key, name = ("(equal prior)", ", equal prior") if even else ("", "")
         lda: Any = Discriminant("lsqr", priors=equal if even else None)
-        about = f"LinearDiscriminantAnalysis{key}", f"linear discriminant analysis{name}", 30
-        rows.append(Reference(*about, lda, BOTH, SHRINKAGES, "linear"))
+        key = "LinearDiscriminantAnalysis" + "(equal prior)" * even
+        name = "linear discriminant analysis" + ", equal prior" * even
+        rows.append(Reference(key, name, 30, lda, BOTH, SHRINKAGES, "linear"))
         if data.num_classes > CLASSES[level]:
             continue
-        key, name = ("(balanced)", "balanced ") if even else ("", "")
-        lr = LogisticRegression(
-            class_weight="balanced" if even else None, max_iter=ITERATIONS[level]
-        )
-        about = f"LogisticRegression{key}", f"{name}logistic regression", 50 + even
-        rows.append(Reference(*about, lr, scaled, PENALTIES, "classes"))
+        weight = "balanced" if even else None
+        lr = LogisticRegression(class_weight=weight, max_iter=ITERATIONS[level])
+        key, name = "LogisticRegression" + "(balanced)" * even, "balanced " * even
+        name += "logistic regression"
+        rows.append(Reference(key, name, 50 + even, lr, scaled, PENALTIES, "classes"))
     return sorted(rows, key=lambda row: row.rank)
 
 

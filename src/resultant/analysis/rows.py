@@ -63,8 +63,9 @@ def rows(
         import pandas
     except ImportError:
         raise ValueError("expected pandas: pip install pandas") from None
-    about: dict[str, Any] = {"references": references, "metric": metric, "device": device}
-    settings = Settings(**about, time_limit=time_limit, theory=False)
+    settings = Settings(
+        references=references, metric=metric, device=device, time_limit=time_limit, theory=False
+    )
     studies, first = run(read(X, y, **options), settings)
     study = studies[first]
     table = pandas.DataFrame(row_columns(study))

@@ -117,8 +117,18 @@ class FrozenSpace:
                 x, y = x[chosen.to(device)], y[chosen]
             statistics.add(x, y.to(device))
         return FrozenSpace(
-            *(name, train, labels, test, test_labels, fitting, identities),
-            *(statistics.to("cpu"), float(tau), estimator, dtype, device),
+            name=name,
+            train=train,
+            labels=labels,
+            test=test,
+            test_labels=test_labels,
+            fitting=fitting,
+            identities=identities,
+            statistics=statistics.to("cpu"),
+            tau=float(tau),
+            estimator=estimator,
+            dtype=dtype,
+            device=device,
         )
 
     @cached_property
@@ -193,10 +203,16 @@ class FrozenSpace:
         """Return the size of the space."""
         held = 0 if self.fitting is None else int((~self.fitting).sum())
         return SpaceSummary(
-            *(self.name, self.num_classes, self.dim, len(self.train) - held, held, len(self.test)),
-            *(self.tau, self.estimator),
-            {name: int((self.groups == g).sum()) for g, name in enumerate(self.group_names)},
-            tuple((self.state.count == 1).nonzero().squeeze(1).tolist()),
+            name=self.name,
+            num_classes=self.num_classes,
+            dim=self.dim,
+            fitting=len(self.train) - held,
+            calibration=held,
+            held_out=len(self.test),
+            tau=self.tau,
+            estimator=self.estimator,
+            groups={n: int((self.groups == g).sum()) for g, n in enumerate(self.group_names)},
+            single=tuple((self.state.count == 1).nonzero().squeeze(1).tolist()),
         )
 
     def untempered(self, beta: float) -> tuple[int, ...]:
@@ -247,13 +263,10 @@ def load_space(
     """
     if f"{train}/identities" in store:
         options["identities"] = store[f"{train}/identities"]
-    return FrozenSpace.fit(
-        *(store.vectors(f"{train}/{feature}"), store[f"{train}/labels"]),
-        *(store.vectors(f"{test}/{feature}"), store[f"{test}/labels"]),
-        num_classes=store.num_classes,
-        name=feature,
-        **options,
-    )
+    x, y = store.vectors(f"{train}/{feature}"), store[f"{train}/labels"]
+    q, labels = store.vectors(f"{test}/{feature}"), store[f"{test}/labels"]
+    options |= {"num_classes": store.num_classes, "name": feature}
+    return FrozenSpace.fit(x, y, q, labels, **options)
 
 
 def _checked(

@@ -204,8 +204,8 @@ def feature_sets(
             train = rows["train"]
             apart = held_out(train.y, train.keys, 1 - fit_fraction, seed)
             rows["kept_apart"] = apart.nonzero().squeeze(1)
-        about: dict[str, Any] = {"notes": prepared.notes, "metadata": store.metadata, "seed": seed}
-        sets.append(FeatureSet(source, name, prepared.names, **rows, **about))
+        rows |= {"notes": prepared.notes, "metadata": store.metadata, "seed": seed}
+        sets.append(FeatureSet(source, name, prepared.names, **rows))
     return sets
 
 
@@ -266,8 +266,10 @@ def plan(data: FeatureSet, settings: Settings | None = None) -> Plan:
     weights, test = row_weights(labels, metric, mass), sample_rows(len(data.test), most, 0)
     words = f"{len(rows):,}{part} {of}"
     copies, test_copies = source.copies(rows), data.test.copies(test)
-    sides = tuple(splits), source, rows, labels, weights
-    return Plan(metric, reason, folds, *sides, test, words, copies, test_copies)
+    both = tuple(splits)
+    return Plan(
+        metric, reason, folds, both, source, rows, labels, weights, test, words, copies, test_copies
+    )
 
 
 def choose_metric(data: FeatureSet, metric: str | None) -> tuple[str, str]:

@@ -252,8 +252,8 @@ class NetworkOptions:
             return load_network(find_network(path) or path)
         weights = None if self.weights is None else str(self.weights)
         config = TrainConfig(dataset="images", architecture=str(self.model), **changes)
-        options: Any = {"pretrained": self.pretrained, "size": self.size or 0}
-        network = timm_network(config, weights=weights, **options)
+        size = self.size or 0
+        network = timm_network(config, weights=weights, pretrained=self.pretrained, size=size)
         if not self.pretrained and weights is None:
             log.print(f"{self.model} has random weights; --pretrained and --weights load others")
         return network

@@ -68,7 +68,12 @@ def probe(options: Probe) -> None:
     x, y, q, labels = sides
     with EpochProgress(PlainConsole(stderr=True), "probes", 1) as progress:
         result: dict[str, Any] = linear_probes(
-            *(x, y, q, labels, store.num_classes, options.config),
+            x,
+            y,
+            q,
+            labels,
+            store.num_classes,
+            options.config,
             counts=store.label_counts(),
             names=names,
             progress=lambda done, total: progress.tick(done / total),

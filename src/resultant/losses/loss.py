@@ -120,9 +120,15 @@ class ProCoLoss(ContrastiveLoss):
         shard_classes: bool = False,
         process_group: Group = None,
     ) -> None:
-        options: dict[str, Any] = {"estimator": estimator, "leave_out": leave_out, "seed": seed}
-        options |= {"shard_classes": shard_classes, "process_group": process_group}
-        bank = ProCoBank(num_classes, dim, **options)
+        bank = ProCoBank(
+            num_classes,
+            dim,
+            estimator=estimator,
+            leave_out=leave_out,
+            seed=seed,
+            shard_classes=shard_classes,
+            process_group=process_group,
+        )
         if not isinstance(cuda_graph, bool) and cuda_graph != "auto":
             raise ValueError(f"expected cuda_graph to be 'auto' or a bool, got {cuda_graph!r}")
         temperature = require_temperature(temperature, bank.num_classes)

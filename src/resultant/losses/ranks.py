@@ -139,5 +139,7 @@ class Ranks:
         assert group is not None
         mesh = DeviceMesh.from_group(group, rows.device.type)
         whole = torch.empty(num_classes, *rows.shape[1:], device="meta")
-        options: Any = {"run_check": False, "shape": whole.shape, "stride": whole.stride()}
-        return DTensor.from_local(rows, mesh, [Shard(0)], **options)
+        shape, stride = whole.shape, whole.stride()
+        return DTensor.from_local(
+            rows, mesh, [Shard(0)], run_check=False, shape=shape, stride=stride
+        )

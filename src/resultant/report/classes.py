@@ -63,7 +63,8 @@ def _groups(result: FeatureResult) -> Iterator[Chart]:
     width = 0.8 / len(shown)
     bars = tuple(
         Mark(
-            *("bars", np.arange(len(names)) + (i - (len(shown) - 1) / 2) * width),
+            "bars",
+            np.arange(len(names)) + (i - (len(shown) - 1) / 2) * width,
             100 * np.array([m.groups[g] for g in names]),
             label=m.name,
             colour=style.CYCLE[i],

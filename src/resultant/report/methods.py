@@ -27,18 +27,14 @@ def method_charts(result: FeatureResult) -> list[Chart]:
     )
     rows = counted(data.evaluated, "test row", "test rows")
     about = f"on {rows} with 95 % intervals; rings: validation scores ({data.validation})"
-    scores = dot_plot(
-        *(result, methods, "methods", "All methods"),
-        f"{data.metric.capitalize()} {about}, which choose the recommendation. Test rows do not "
-        f"choose.{rules}{floor}",
-    )
-    losses = dot_plot(
-        *(result, methods, "losses", "Quality of the probabilities"),
-        f"Log-loss {about}. Smaller is better; equal probabilities for all classes have "
-        f"{np.log(len(data.class_names)):.2f}.",
-        loss=True,
-    )
-    return [scores, losses]
+    choice = f"{data.metric.capitalize()} {about}, which choose the recommendation. Test rows do "
+    choice += f"not choose.{rules}{floor}"
+    losses = f"Log-loss {about}. Smaller is better; equal probabilities for all classes have "
+    losses += f"{np.log(len(data.class_names)):.2f}."
+    return [
+        dot_plot(result, methods, "methods", "All methods", choice),
+        dot_plot(result, methods, "losses", "Quality of the probabilities", losses, loss=True),
+    ]
 
 
 def rule_charts(result: FeatureResult) -> list[Chart]:
@@ -89,39 +85,39 @@ def dot_plot(
         for f, part in dict.fromkeys(kinds)
     ]
     shown = number if loss else percent
-    return Chart(
-        *(name, title, sentence),
-        Axis("log-loss (nats)" if loss else f"{metric} (%)"),
-        Axis(names=tuple("▸ " * (m.key == recommended) + m.name for m in methods)),
-        (
-            Mark(
-                *("points", unit * np.array([v.value for _, v in pairs]), place),
-                colour=style.GREY,
-                hollow=True,
-                size=9,
-                legend=[("validation", style.GREY, "ring")],
-                text=[
-                    f"{m.name}\nvalidation: {shown(v.value)}"
-                    for m, (_, v) in zip(methods, pairs, strict=True)
-                ],
-            ),
-            Mark(
-                *("points", value, place),
-                low=low,
-                high=high,
-                size=9,
-                colour=[FAMILIES[f][0] for f, _ in kinds],
-                shape=[SHAPES[part] for _, part in kinds],
-                legend=legend,
-                text=[
-                    f"{m.name}\ntest: {number(v.value)} [{number(v.low)}, {number(v.high)}]"
-                    if loss
-                    else _method_text(result, m)
-                    for m, (v, _) in zip(methods, pairs, strict=True)
-                ],
-            ),
-        ),
+    rings = Mark(
+        "points",
+        unit * np.array([v.value for _, v in pairs]),
+        place,
+        colour=style.GREY,
+        hollow=True,
+        size=9,
+        legend=[("validation", style.GREY, "ring")],
+        text=[
+            f"{m.name}\nvalidation: {shown(v.value)}"
+            for m, (_, v) in zip(methods, pairs, strict=True)
+        ],
     )
+    tested = Mark(
+        "points",
+        value,
+        place,
+        low=low,
+        high=high,
+        size=9,
+        colour=[FAMILIES[f][0] for f, _ in kinds],
+        shape=[SHAPES[part] for _, part in kinds],
+        legend=legend,
+        text=[
+            f"{m.name}\ntest: {number(v.value)} [{number(v.low)}, {number(v.high)}]"
+            if loss
+            else _method_text(result, m)
+            for m, (v, _) in zip(methods, pairs, strict=True)
+        ],
+    )
+    x = Axis("log-loss (nats)" if loss else f"{metric} (%)")
+    y = Axis(names=tuple("▸ " * (m.key == recommended) + m.name for m in methods))
+    return Chart(name, title, sentence, x, y, (rings, tested))
 
 
 def _method_text(result: FeatureResult, method: Method) -> str:

@@ -125,7 +125,10 @@ def map_charts(result: FeatureResult, most: int) -> list[Chart]:
         sentence += "Near rows are similar; distances between far ones mean little."
     present = np.unique(label) if len(names) <= NAMED else []
     points = Mark(
-        *("points", m.x[chosen], m.y[chosen], "", by_class),
+        "points",
+        m.x[chosen],
+        m.y[chosen],
+        colour=by_class,
         size=5,
         classes=label,
         text=text,

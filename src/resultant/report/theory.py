@@ -116,6 +116,8 @@ def _intercepts(result: FeatureResult, r: Any) -> Chart | None:
     if result.theory is None or result.theory.gains is None or r.worst_class is None:
         return None
     drift = np.asarray(r.temperature) - np.asarray(r.native)
+    look = by_group(result.data.group, result.data.group_names)
+    gain, classes = np.asarray(result.theory.gains.gain), np.arange(len(drift))
     return Chart(
         "intercepts",
         "Intercepts under class temperatures",
@@ -124,14 +126,7 @@ def _intercepts(result: FeatureResult, r: Any) -> Chart | None:
         f"for the realization temperature at β = {r.beta:g}; angular leaves it unchanged.",
         Axis("gain g = A / τ"),
         Axis("shift of the intercept"),
-        (
-            level(0.0),
-            Mark(
-                *("points", np.asarray(result.theory.gains.gain), drift),
-                classes=np.arange(len(drift)),
-                **by_group(result.data.group, result.data.group_names),
-            ),
-        ),
+        (level(0.0), Mark("points", gain, drift, classes=classes, **look)),
         "Figure 4",
     )
 
