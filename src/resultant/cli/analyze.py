@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
 
-from resultant._core.files import write_text
+from resultant._core.files import make_folder, replacing, write_text
 from resultant._core.text import counted, one_line, printable
 from resultant.cli import arguments
 from resultant.cli.arguments import find_device, shown_default
@@ -111,10 +111,8 @@ def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[Featur
 
 def analyze_classifier(options: Analyze, path: str) -> None:
     """Describe the classes of a file of sums, print the summary and write classes.csv."""
-    import csv
-    from io import StringIO
-
     from resultant.analysis.sums import describe_classes
+    from resultant.analysis.write import write_csv
     from resultant.classifiers.vmf import VMFClassifier
     from resultant.cli.progress import Screen
 
@@ -125,19 +123,15 @@ def analyze_classifier(options: Analyze, path: str) -> None:
             raise ValueError(f"{rule}, got {path}; give the features of the rows to analyze")
     model = VMFClassifier.load(path)
     classes = describe_classes(model)
-    table, text = options.out / "classes.csv", StringIO()
-    writer = csv.DictWriter(text, list(classes[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(classes)
-    write_text(table, text.getvalue())
+    table = options.out / "classes.csv"
+    make_folder(options.out)
+    with replacing(table) as temporary:
+        write_csv(temporary, [*classes[0]], [[*own.values()] for own in classes])
     fewest, widest = (min(classes, key=lambda c: c[name]) for name in ("rows", "mean_length"))
     number = counted(sum(c["rows"] for c in classes), "row", "rows")
+    about = f"{counted(len(classes), 'class', 'classes')}, {model.n_features_in_:,} dimensions"
     lines = [
-        (
-            "read",
-            f"{path}: sums of {number}, {counted(len(classes), 'class', 'classes')}, "
-            f"{model.n_features_in_:,} dimensions",
-        ),
+        ("read", f"{path}: sums of {number}, {about}"),
         ("fewest", f"{fewest['class']}: {counted(fewest['rows'], 'row', 'rows')}"),
         ("widest", f"{widest['class']}: mean resultant length {widest['mean_length']:.3f}"),
     ]
@@ -145,13 +139,11 @@ def analyze_classifier(options: Analyze, path: str) -> None:
     lines.append(("gains", f"{min(gains):.3g} to {max(gains):.3g} before {model.realization}"))
     if len(classes) > 1:
         near = max(classes, key=lambda c: c["cosine"])
-        lines.append(
-            ("nearest", f"{near['class']} and {near['nearest']}: cosine {near['cosine']:.3f}")
-        )
+        text = f"{near['class']} and {near['nearest']}: cosine {near['cosine']:.3f}"
+        lines.append(("nearest", text))
     lines.append(("table", printable(table)))
-    lines.append(
-        ("next", f"accuracy and wrong labels need rows: resultant predict {path} FEATURES")
-    )
+    text = f"accuracy and wrong labels need rows: resultant predict {path} FEATURES"
+    lines.append(("next", text))
     with Screen(options.quiet, options.json) as screen:
         print_lines(screen, lines)
     if options.json is not None:

@@ -258,6 +258,14 @@ class NetworkOptions:
             log.print(f"{self.model} has random weights; --pretrained and --weights load others")
         return network
 
+    def instead_of(self, network: Path | None, log: Console) -> Any:
+        """Return the network of --model, or else the path of --network, if any."""
+        if self.model is None:
+            return network
+        if network is not None:
+            raise ValueError("expected --network or --model, got both")
+        return self.open(None, log)
+
 
 def shown(splits: ImageSplits, dataset: str, log: Console) -> ImageSplits:
     """Print the numbers of images and classes, and the images left out; return the splits."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Literal, Optional
 
 import tyro
 
@@ -44,11 +44,7 @@ def export(options: Export) -> None:
     from resultant.training.export import export as write
     from resultant.training.predict import load_model
 
-    network: Any = options.network
-    if options.timm.model is not None:
-        if network is not None:
-            raise ValueError("expected --network or --model, got both")
-        network = options.timm.open(None, PlainConsole(stderr=True))
+    network = options.timm.instead_of(options.network, PlainConsole(stderr=True))
     model = load_model(options.path, network, options.features)
     arguments.require_output_file(options.out, options.path)
     console = PlainConsole()

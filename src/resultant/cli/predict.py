@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Literal, Optional
 
 import tyro
 
@@ -70,11 +70,7 @@ def predict(options: Predict) -> None:
     if options.out.suffix not in (".parquet", ".csv"):
         raise ValueError(f"expected --out to end in .parquet or .csv, got {options.out}")
     device, log = find_device(options.device, mps=True), PlainConsole(stderr=True)
-    network: Any = options.network
-    if options.timm.model is not None:
-        if network is not None:
-            raise ValueError("expected --network or --model, got both")
-        network = options.timm.open(None, log)
+    network = options.timm.instead_of(options.network, log)
     feature = options.features if network is not None else None
     model = prediction.load_model(options.path, network, feature)
     arguments.require_output_file(options.out, options.path)

@@ -369,8 +369,8 @@ def write_starts(rows: Tensor, classes: range, num_classes: int, entropy: tuple[
         seed = int(words.generate_state(1, np.uint64)[0] >> np.uint64(1))
         generator = torch.Generator("cpu").manual_seed(seed)
         # Not in the default dtype, in which other numbers would be drawn.
-        size = right - left, rows.shape[1] - 1
-        u = torch.randn(size, generator=generator, dtype=torch.float32, device="cpu")
+        width = rows.shape[1] - 1
+        u = torch.randn(right - left, width, generator=generator, dtype=torch.float32, device="cpu")
         first, last = max(left, classes.start), min(right, classes.stop)
         u = u[first - left : last - left].double()
         u = START_WEIGHT * START_LENGTH * u / u.norm(dim=-1, keepdim=True)
