@@ -90,6 +90,9 @@ def test_a_weak_classifier_accuses_nobody(study: Study) -> None:
     assert "likely wrong" not in last and "wrong on 55 % of the test rows" in last
     assert "all of these labels may be right" in last
     assert last.endswith(f"begin with row {rows[0]} of train.")
+    # The image says more than the number of it that files of features have.
+    named = {"identities": ["71"] * len(rows), "image": ["a/b.jpg"] * len(rows)}
+    assert replace(places, columns=named).name(0) == f"row {rows[0]} of train, a/b.jpg"
     # A text of the row is cut.
     long = replace(places, columns={"text": ["many words " * 99] * len(rows)})
     tables = {"label": replace(table, places=long)}

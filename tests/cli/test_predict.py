@@ -195,6 +195,8 @@ def test_a_classifier_of_analyze(tmp_path: Path) -> None:
         from_page = from_page[:0]
     assert call(f"predict {model} x.safetensors --out {out} {PREDICT}") == 0
     by_features = table_of(str(out))
+    assert call(f"predict page x.safetensors --out {out} {PREDICT}") == 0
+    assert table_of(str(out)).equals(by_features)
     assert len(by_features) == 42 and set(by_features["split"]) == {"train", "test"}
     names = sorted({Path(file).parent.name for file in by_features["image"]})
     assert sorted(set(by_features["label"])) == names == ["a", "b", "c, d"]

@@ -44,9 +44,10 @@ def compare_sets(studies: Sequence[Study], a: int, b: int) -> SetComparison:
     for side, name in zip(sides, "AB", strict=True):
         assert side.result is not None, "summarize before"
         method = side.result.method(side.used.key)
-        values.append(f"{name} has {percent(method.metric(metric))} with {method.name}")
+        share = f"{percent(method.metric(metric))} {metric}"
+        values.append(f"{name} has {share} with {method.name}")
     value, low, high = (signed(100 * v) for v in (d.gain, d.low, d.high))
-    text = f"{WORDS[d.verdict]}: {metric} of {' and '.join(values)}; {value} points [{low}, {high}]"
+    text = f"{WORDS[d.verdict]}: {', '.join(values)}; {value} points [{low}, {high}]"
     text += f" for B on {rows}, p = {d.p_value:.2g}."
     return SetComparison(a, b, metric, d, paired, number, text)
 

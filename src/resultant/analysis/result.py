@@ -115,11 +115,12 @@ class Places(Result):
 
     def name(self, i: int) -> str:
         """Return a row in words: its file, or else its split, if there are several, its number, and
-        its identity if that is another."""
+        its identity if that is another, or the image that `extract` read."""
         row, files, splits = str(self.row[i]), set(self.file.tolist()), set(self.split.tolist())
         words = [str(self.file[i])] if len(files) > 1 else []
         words.append(f"row {row}" + f" of {self.split[i]}" * (len(splits) > 1 >= len(files)))
-        own = (values[i] for values in list(self.columns.values())[:1])
+        columns = {"image": self.columns["image"]} if "image" in self.columns else self.columns
+        own = (values[i] for values in list(columns.values())[:1])
         return ", ".join([*words, *(text for text in own if text != row)])
 
 

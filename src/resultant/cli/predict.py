@@ -30,7 +30,7 @@ class Predict:
     """
 
     path: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="MODEL")]]
-    """A network, the folder of tune, or classifier.safetensors of analyze."""
+    """A network, the folder of tune or analyze, or the classifier.safetensors of analyze."""
     data: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATA")]]
     """A picture, a folder of them, a list of paths, Parquet of images, or a file of features."""
     out: Path = Path("predictions.parquet")

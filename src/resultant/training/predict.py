@@ -90,7 +90,7 @@ def load_model(
 
     Args:
         path: The file of a network, of a classifier that `resultant.analyze` or ``save`` wrote, or
-            the folder of ``resultant tune``.
+            the folder of ``resultant analyze`` or ``resultant tune``.
         network: The network whose features the classifier reads, for pictures.
         feature: ``encoder`` or ``projection``; by default the one that fits the classifier.
 
@@ -108,7 +108,7 @@ def load_model(
     path, classifier = Path(path), None
     if path.is_dir() and (path / CLASSIFIER).is_file():
         classifier = load_classifier(path / CLASSIFIER)
-        if network is None:
+        if network is None and (path / NETWORK).is_file():
             network, feature = path / NETWORK, feature or "encoder"
     elif path.is_file() and not is_network(path):
         classifier = load_classifier(path)
