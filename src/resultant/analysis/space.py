@@ -221,10 +221,6 @@ class FrozenSpace:
         star = class_temperature(self.tau, self.gain, target, self.dtype)
         return tuple(star.isnan().nonzero().squeeze(1).tolist())
 
-    def offset(self, gamma: float) -> Tensor | None:
-        r"""Return :math:`\gamma\log\pi_c` [C], None for gamma = 0."""
-        return None if gamma == 0 else gamma * self.log_prior
-
 
 def named_groups(counts: Tensor) -> tuple[str, ...]:
     """Return the names of the shot groups of counts [C]; none for one group or about one size."""
