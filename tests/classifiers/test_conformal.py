@@ -302,7 +302,7 @@ def test_batches_that_do_not_fit_are_found(model: Any) -> None:
     and of permuted labels too."""
     fitted = clone(model).fit(*draws(600, 0))
     like, shifted, permuted = [], [], []
-    for seed in range(400):
+    for seed in range(150):
         x, y = draws(50, 1_000 + seed)
         like.append(fitted.batch_p_value(x, y))
         shifted.append(fitted.batch_p_value(x + 1.5 * np.eye(8)[7], y))

@@ -30,6 +30,7 @@ from resultant.vmf.distribution import VonMisesFisher
 
 TAU, LOSS = 0.2, "mean_test_neg_log_loss"
 PLAIN: dict[str, Any] = {"whiten": None, "components": 1, "refine": None}
+ONE_TAU = {"temperature": 0.1, "extend": False, **PLAIN}
 SMALL = {"realization": ("native", "angular"), "beta": 0.0, "temperature": 0.1, **PLAIN}
 
 
@@ -42,8 +43,8 @@ SMALL = {"realization": ("native", "angular"), "beta": 0.0, "temperature": 0.1, 
         (RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0), True, {"whiten": None}),
         (ShuffleSplit(2, train_size=0.6, test_size=0.3, random_state=0), False, {"scale": 1.0}),
         (StratifiedKFold(3), True, {"balanced": True, **PLAIN}),
-        (LeaveOneOut(), True, {"prior": 0.7, "estimator": "proco", **PLAIN}),
-        (LeaveOneOut(), True, {"prior": 0.7, "balanced": True, **PLAIN}),
+        (LeaveOneOut(), True, {"prior": 0.7, "estimator": "proco", **ONE_TAU}),
+        (LeaveOneOut(), True, {"prior": 0.7, "balanced": True, **ONE_TAU}),
     ],
     ids=str,
 )

@@ -131,8 +131,8 @@ def test_weights_are_rows_in_any_order_and_chunks(monkeypatch: pytest.MonkeyPatc
     expected = fit_theta(weighted(X[order], Y[order], w[order], 4))
     x, y = X.repeat(w, 0), Y.repeat(w)
     torch.testing.assert_close(fit_theta(weighted(x, y, classes=4)), expected, rtol=0, atol=1e-6)
-    # Rows that are read again in every pass, three at a time.
-    monkeypatch.setattr(memory, "MATRIX_BYTES", 3 * 8 * P)
+    # Rows that are read again in every pass, sixteen at a time.
+    monkeypatch.setattr(memory, "MATRIX_BYTES", 16 * 8 * P)
     monkeypatch.setattr(refine, "KEPT_BYTES", 0)
     torch.testing.assert_close(fit_theta(weighted(x, y, classes=4)), expected, rtol=0, atol=1e-6)
 

@@ -52,7 +52,7 @@ def streamed(model: Any, X: Any, y: Any, order: Any, cuts: Any, w: Any = None) -
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=10)
 @given(data=st.data())
 def test_any_batches_in_any_order_are_one_fit(model: Any, data: st.DataObject) -> None:
     """Labels come when they come; labels are words, rows are repeated and weighted. Fewer rows than
@@ -68,7 +68,7 @@ def test_any_batches_in_any_order_are_one_fit(model: Any, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS[:3], ids=str)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=10)
 @given(data=st.data())
 def test_order_free_when_few_rows_are_kept(model: Any, data: st.DataObject) -> None:
     """The kept rows, and all that follows, are the same for any order and size of batches."""
@@ -184,7 +184,7 @@ def test_named_classes_without_rows() -> None:
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=10)
 @given(data=st.data())
 def test_forgotten_rows_were_never_there(model: Any, data: st.DataObject) -> None:
     """Also copies of a row, in weights, and in two calls."""
@@ -217,7 +217,7 @@ def test_a_dropped_class_was_never_there(model: Any, label: str) -> None:
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=10)
 @given(owner=st.lists(st.integers(0, 2), min_size=80, max_size=80))
 def test_merged_parts_are_one_fit(model: Any, owner: list[int]) -> None:
     """In either order, of parts with other classes; the parts themselves do not change."""

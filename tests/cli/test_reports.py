@@ -31,7 +31,7 @@ def test_report(capsys: Shown) -> None:
     about = {"class_names": list(NAMES), "num_classes": 6}
     arrays = small_features(dim=8, noise=0.6, names=("encoder", "projection"))
     write_store("z.safetensors", arrays, about)
-    assert call("analyze z.safetensors --out out --figures") == 0
+    assert call("analyze z.safetensors --out out") == 0
     shown = capsys.readouterr()
     headings = [line.split()[0] for line in shown.out.splitlines()]
     assert headings[0] == "read" and headings[-1] == "page" and "use" in headings
@@ -40,9 +40,8 @@ def test_report(capsys: Shown) -> None:
         assert f" s  {step}\n" in shown.err
     assert sorted(os.listdir()) == ["out", "z.safetensors"]
     report, found = Path("out"), results("out")
-    names = {"figures", "index.html", "tables", *found["files"].values()}
+    names = {"index.html", "tables", *found["files"].values()}
     assert {p.name for p in report.iterdir()} == names
-    assert {p.suffix for p in (report / "figures").iterdir()} == {".pdf", ".png"}
     feature = found["features"][found["chosen"]]
     assert feature["data"]["splits"] == {"train": sum(COUNTS), "test": 6 * HELD_OUT}
     table = pq.read_table(report / "predictions.parquet")
@@ -61,7 +60,7 @@ def test_report(capsys: Shown) -> None:
 
 @pytest.mark.usefixtures("brief")
 def test_json_and_quiet(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JSON alone on standard output; a table on standard input; nothing but errors."""
+    """JSON alone on standard output; a table on standard input; nothing but errors and figures."""
     arrays = arrays_of()
     columns = {f"x{i}": column for i, column in enumerate(arrays["train/projection"].T)}
     columns["label"] = np.array([f"c{c}" for c in arrays["train/labels"]])
@@ -74,7 +73,8 @@ def test_json_and_quiet(capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {*pq.read_table("out/predictions.parquet")["file"].to_pylist()} == {"standard input"}
     assert feature["recommendation"]["key"] in {m["key"] for m in feature["methods"]}
     assert Path(summary["page"]).exists()
-    assert call("analyze z.csv --out out --json s.json --quiet") == 0
+    assert call("analyze z.csv --out out --json s.json --quiet --figures") == 0
+    assert {p.suffix for p in Path("out", "figures").iterdir()} == {".pdf", ".png"}
     assert capsys.readouterr() == ("", "")
     again = json.loads(Path("s.json").read_text())
     assert again["features"][0]["methods"] == feature["methods"]

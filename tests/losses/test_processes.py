@@ -21,6 +21,7 @@ from resultant.losses import ProCoBank, ProCoLoss
 # One process computes the whole problem; every rank compares its own queries.
 EQUAL = """
 from loss_batches import batch
+from losses.test_ranks import samplers
 from resultant.classes.rule import Rule
 from resultant.losses import ProCoLoss
 from resultant_reproduction.cifar.losses import StackedProCoLoss
@@ -86,6 +87,7 @@ def main(rank):
                 # All ranks add in the same order.
                 dist.broadcast(rows := held.clone(), 0)
                 assert torch.equal(held, rows)
+    samplers(rank)
     epochs(rank)
 
 def epochs(rank):

@@ -165,7 +165,8 @@ def moved(a: Any, part: slice, device: str) -> Any:
 @pytest.mark.parametrize("path", ["plain", "streamed", "graph", "compiled"])
 def test_one_process(path: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     set_up(path, device, monkeypatch)
-    for cell in EACH_PAIR if path == "compiled" else CELLS:
+    # A compiled loss is traced at the training step before each cell, too.
+    for cell in EACH_PAIR[1::2] if path == "compiled" else CELLS:
         loss: Any = made(cell, cuda_graph=path == "graph").to(device)
         called = loss
         if path == "compiled":
@@ -176,10 +177,10 @@ def test_one_process(path: str, device: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 RANKS = """
-from losses.test_table import CELLS, check, made, torch
+from losses.test_table import EACH_PAIR, check, made, torch
 
 def main(rank):
-    for cell in CELLS:
+    for cell in EACH_PAIR:
         for shard in (False, True):
             torch.manual_seed(0)
             loss = made(cell, shard_classes=shard)
