@@ -102,6 +102,9 @@ def test_the_law_of_collapse_is_judged_by_every_epoch() -> None:
     passed, kept = Course(32, 0, [7.9, 9], [4, 1], 3), Course(32, 1, [8.1, 4.1], [4, 1], 97)
     assert passed.passed and passed.collapsed and not kept.passed and not kept.collapsed
     assert (passed.least, kept.least) == (7.9, 4.1) and kept.depth == pytest.approx(8.1 / 8)
+    back = Course(32, 2, [7.9, 4.1], [4, 1], 97)
+    assert back.passed and not back.below_at_end and not back.collapsed
+    assert not passed.below_at_end and passed._replace(kappas=[7.9, 3.9]).below_at_end
     assert law([passed, kept]) == "the law holds"
     assert law([kept, kept]) == "open"
     other = kept._replace(distinct=9)

@@ -1,6 +1,8 @@
 """The question "When does direct temperature lose a class?" (protocol, group 7).
 
-The intercept exceeds the largest score of a cosine once a kappa falls below sqrt(p gbar / 2).
+The intercept exceeds the largest score of a cosine once a kappa falls below sqrt(p gbar / 2). The
+rule that was written before the runs asks whether it does in any epoch; that of the last epoch alone
+was read after them.
 """
 
 import math
@@ -36,14 +38,23 @@ class Course(NamedTuple):
         return min(self.kappas)
 
     @property
-    def depth(self) -> float:
-        """The least quotient of kappa and its threshold; below one the training passes."""
+    def depths(self) -> list[float]:
+        """The quotient of kappa and its threshold, in each epoch."""
         pairs = zip(self.kappas, self.gains, strict=True)
-        return min(kappa / math.sqrt(self.dim * gain / 2) for kappa, gain in pairs)
+        return [kappa / math.sqrt(self.dim * gain / 2) for kappa, gain in pairs]
+
+    @property
+    def depth(self) -> float:
+        """The least quotient; below one the training passes."""
+        return min(self.depths)
 
     @property
     def passed(self) -> bool:
         return self.depth < 1
+
+    @property
+    def below_at_end(self) -> bool:
+        return self.depths[-1] < 1
 
     @property
     def collapsed(self) -> bool:
@@ -102,6 +113,7 @@ def collapse_law(evidence: Evidence) -> Outcome:
         apart = [c.seed for c in own if c.passed != c.collapsed]
         texts = {
             "passed": sum(c.passed for c in own),
+            "below at the end": sum(c.below_at_end for c in own),
             "collapsed": sum(c.collapsed for c in own),
             "disagree": ", ".join(f"seed {seed}" for seed in apart) or "none",
             "least kappa": f"{min(c.least for c in own):.3g} to {max(c.least for c in own):.3g}",
@@ -116,7 +128,11 @@ def collapse_law(evidence: Evidence) -> Outcome:
         n=len(found),
         apart=sum(c.passed != c.collapsed for c in found),
         lost=sum(c.collapsed for c in found),
-        slope="–" if slope is None else f"{slope:.2f}",
+        back=sum(c.passed and not c.below_at_end for c in found),
+        agree=sum(c.below_at_end == c.collapsed for c in found),
+        slope=say("collapse-no-exponent")
+        if slope is None
+        else say("collapse-exponent", slope=f"{slope:.2f}"),
     )
     return Outcome(cells, draw=lambda: draw_charts([_chart(found)], width=5), headline=text)
 
