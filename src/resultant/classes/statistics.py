@@ -190,7 +190,9 @@ class ClassStatistics:
     ) -> ClassStatistics:
         """Add samples unchecked, with float64 weights; a vector of zeros has no direction. Vectors
         that are ``exact`` are of unit length in float64."""
-        unweighted = weights is None or bool((weights == 1).all())
+        # A comparison on a GPU would wait for it.
+        on_host = weights is not None and weights.device.type == "cpu"
+        unweighted = weights is None or (on_host and bool((weights == 1).all()))
         self.count.index_add_(0, y, torch.ones_like(y))
         weights = z.new_ones(len(z), dtype=torch.float64) if weights is None else weights
         self.weight.index_add_(0, y, weights)
