@@ -1,6 +1,7 @@
 """The comparison of tuned networks runs, continues, and counts what the commands report."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,24 @@ def test_rivals_are_trained(monkeypatch: pytest.MonkeyPatch) -> None:
             not torch.equal(a, b) for a, b in zip(before, rival.rival.parameters(), strict=True)
         ]
         assert all(moved) and len(moved) == (kind == "bcl")
+
+
+def test_the_page_of_the_views_is_of_its_records() -> None:
+    """Percents of every row of the second table; as many rows as records."""
+    folder = Path(tune.__file__).parent
+    page = (folder / "tune.md").read_text().partition("### Trained on one filter")[2]
+    rows = [line.split("|")[2:-1] for line in page.splitlines() if re.match(r"\| .*\d\) \|", line)]
+    records = [json.loads(line) for line in (folder / "tune-views.jsonl").read_text().splitlines()]
+
+    def cell(method: dict[str, float]) -> str:
+        return f"{100 * method['balanced accuracy']:.1f} ({100 * method['tail']:.1f})"
+
+    assert [[a.strip() for a in row] for row in rows] == [
+        [
+            *(cell(r["test"][kind]) for kind in ("frozen", "own", "refined")),
+            f"{r['loss'][-1]:.2f}",
+            f"{100 * r['val'][-1]:.1f}",
+            f"{100 * r['validation']['own']:.1f}",
+        ]
+        for r in records
+    ]

@@ -26,15 +26,18 @@ def by_kernel(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def rendered(device: str, size: int, parameters: Tensor) -> tuple[Tensor, Tensor]:
+def rendered(
+    device: str, size: int, parameters: Tensor, interpolation: str = "bilinear"
+) -> tuple[Tensor, Tensor]:
     """Return the views of photographs by the kernel and by Pillow, normalized."""
     n, there = len(parameters), torch.device(device)
     pixels, offsets, sizes = photographs(n)
-    views = by_kernel(rendering.Rendering, n, size, MEAN, STD, there, FILL)
+    views = by_kernel(rendering.Rendering, n, size, MEAN, STD, there, FILL, interpolation)
     out = torch.full((n, size, size, 3), torch.nan, device=device).permute(0, 3, 1, 2)
     arguments = (a.to(device) for a in (pixels, offsets, sizes.int()))
     views(*arguments, views.plan(parameters), out)
-    expected = rendering.levels(pixels, offsets, sizes, parameters, size, FILL)
+    resizing = rendering.resizing(interpolation)
+    expected = rendering.levels(pixels, offsets, sizes, parameters, size, FILL, resizing)
     return out.cpu(), normalize(expected, MEAN, STD)
 
 
@@ -44,8 +47,9 @@ def check_photographs(device: str, size: int, repeats: int) -> None:
     _, _, sizes = photographs(n)
     drawn = PhotoView(size=size, p_jitter=0.0, p_grey=0.0).draw(sizes, seeded(5))
     for parameters in (drawn, photo_views.evaluation_parameters(sizes, size, size + 8)):
-        got, expected = rendered(device, size, parameters)
-        torch.testing.assert_close(got, expected, rtol=0, atol=ROUNDING)
+        for interpolation in ("bilinear", "bicubic"):
+            got, expected = rendered(device, size, parameters, interpolation)
+            torch.testing.assert_close(got, expected, rtol=0, atol=ROUNDING)
     for k, (name, value) in enumerate(list(VALUES.items()) * repeats):
         drawn[k, 9:12] = torch.tensor([CODE[name], value, k % 2])
     got, expected = rendered(device, size, drawn)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,11 +56,16 @@ def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPa
         assert torch.equal(torch.cat([share[1] for share in shares]), labels)
 
 
-def test_evaluation_views_of_some_rows(store: ImageStore) -> None:
-    """Those of Pillow, straight from the source; images that were not reduced are the same."""
-    rows, view = torch.arange(0, 26, 5), EvaluationView(VIEW)
-    (views,) = StoredViews(store, view, CHANNELS, torch.float32, CPU)(rows)
-    levels = torch.stack([view(store.source.read(i)) for i in rows.tolist()])
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+def test_evaluation_views_are_those_of_timm(tmp_path: Path, interpolation: str) -> None:
+    """Of stored images, enlarged or reduced before, as straight from the source."""
+    images, view = source(tmp_path / "files", 26), EvaluationView(VIEW, interpolation=interpolation)
+    assert {min(images.read(i).size) > view.short_side for i in range(26)} == {True, False}
+    store = open_store(
+        images, tmp_path / "s", view.short_side, workers=0, interpolation=interpolation
+    )
+    (views,) = StoredViews(store, view, CHANNELS, torch.float32, CPU)(torch.arange(26))
+    levels = torch.stack([view(images.read(i)) for i in range(26)])
     assert torch.equal(views, normalize(levels, *CHANNELS))
 
 

@@ -21,15 +21,22 @@ from images.photos import photo_bytes, write_parquet
 from resultant import VMFClassifier
 from resultant.classifiers.calibration import fit_scale
 from resultant.features.store import FeatureStore
+from resultant.images import rendering
+from resultant.images.indexable import open_indexable
 from resultant.images.opening import open_images, open_pictures
 from resultant.images.photo_views import normalize
+from resultant.images.source import ImageSplits
 from resultant.images.vision import vision_module
 from resultant.training import encoder, tune as tuning
 from resultant.training.checkpoints import TRAINED, load_network
+from resultant.training.config import TuneConfig
+from resultant.training.encoder import build
 from resultant.training.export import PictureModule
 from resultant.training.heads import folds
 from resultant.training.tune import Watch, with_validation
 
+# A network of timm that is tested on pictures resized by another filter than test_resnet.
+BICUBIC = "test_efficientnet"
 # A class with a comma, and one that looks like a number.
 SIZES = {"a": 40, "b": 26, "c, d": 18, "007": 12}
 COMMAND = (
@@ -202,11 +209,63 @@ def test_numbers_of_the_best_epoch_are_those_of_its_network() -> None:
     assert lines[kept - 1]["accuracy"] == pytest.approx(own["validation"], abs=1e-6)
 
 
-def run(out: Path, watch: Watch | None = None, data: str = "data", **settings: Any) -> Any:
+@pytest.mark.slow
+@pytest.mark.usefixtures("there")
+def test_a_network_is_trained_on_what_it_is_tested_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This network is tested on pictures resized by the bicubic filter, and sees the difference."""
+    assert encoder.model_settings(BICUBIC).interpolation == "bicubic"
+    used, build = [], rendering.Rendering.__init__
+
+    def spy(self: Any, *given: Any, **named: Any) -> None:
+        build(self, *given, **named)
+        used.append(self.resizing)
+
+    monkeypatch.setattr(rendering.Rendering, "__init__", spy)
+    result = run(tmp_path / "out", model=BICUBIC, epochs=1)
+    assert set(used) == {Image.Resampling.BICUBIC} and len(used) == 2
+    (line,) = (tmp_path / "out/training/metrics.jsonl").read_text().splitlines()
+    own = next(m for m in result.report["methods"] if m["key"] == "own")
+    assert json.loads(line)["accuracy"] == pytest.approx(own["validation"], abs=1e-6)
+
+
+@pytest.mark.parametrize(("images", "expected"), [(400, 40), (5_000, 500), (20_000, 500)])
+def test_the_default_share_of_validation_images(images: int, expected: int) -> None:
+    """A tenth, of at most 500, and one of each class of four."""
+    # No two are copies: the bytes of a number are one pixel.
+    pixels = [np.array([[[*i.to_bytes(3, "big")]]], np.uint8) for i in range(images + 5)]
+    classes = [*(i % 4 for i in range(images)), 4, 4, 4, 4]
+    train = open_indexable(list(zip(pixels, classes, strict=False)))
+    splits = with_validation(ImageSplits(train, test=open_indexable([(pixels[-1], 4)])), None, 0)
+    assert splits.val is not None
+    counts = np.bincount(splits.val.labels, minlength=5)
+    assert abs(len(splits.val) - 1 - expected) <= 4 and counts[4] == 1
+
+
+def test_stochastic_depth_where_a_network_has_it() -> None:
+    """The share of the last branch; networks without branches are built as they are."""
+    of = {"drop_path": 0.3}
+    shares = [
+        getattr(m, "drop_prob", 0) for m in encoder.timm_encoder("test_resnet", **of).modules()
+    ]
+    assert max(shares) == pytest.approx(0.3)
+    assert encoder.timm_encoder("vgg11", **of).state_dict().keys()
+    built = build(TuneConfig(architecture="test_resnet", drop_path=0.3, pretrained=False), 0, None)
+    assert [getattr(m, "drop_prob", 0) for m in built.encoder.modules()] == shares
+
+
+def run(
+    out: Path,
+    watch: Watch | None = None,
+    data: str = "data",
+    model: str = "test_resnet",
+    **settings: Any,
+) -> Any:
     torch.manual_seed(0)
     own: dict[str, Any] = {"epochs": 3, "batch_size": 16, "size": 32, "pretrained": False}
     given = {"validation": 0.2, "workers": 0, "watch": watch, "out": out}
-    return resultant.tune(data, "test_resnet", **given, **{**own, **settings})
+    return resultant.tune(data, model, **given, **{**own, **settings})
 
 
 def tensors_of(path: Path) -> dict[str, Tensor]:

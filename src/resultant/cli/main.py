@@ -70,15 +70,14 @@ IMAGE_OPTIONS += ("label-column", "skip-broken", "allow-outside")
 SCORE_OPTIONS = ("features", "temperature", "estimator", "skip-unknown-classes", "figures", "quiet")
 LOSS_OPTIONS = ("alpha", "contrastive-weight", "prior", "beta", "weight-decay", "warmup", "dim")
 LOSS_OPTIONS += ("temperature", "workers", "precision", "weights")
+TUNING_OPTIONS = ("averaging", "drop-path", "crop", "colour", "patience", "references")
+TUNING_OPTIONS += ("accumulate", "seed")
 RARE = {
     "analyze": (*SCORE_OPTIONS, "fit-fraction"),
     "compare": (*SCORE_OPTIONS, *IMAGE_OPTIONS),
     "extract": ("long-tail", "subset-seed", "dtype", "workers", *IMAGE_OPTIONS),
     "predict": ("top", "image-column", "skip-broken", "workers", "images"),
-    "tune": (
-        *(*LOSS_OPTIONS, *IMAGE_OPTIONS, "averaging", "crop", "colour", "patience", "references"),
-        *("accumulate", "seed"),
-    ),
+    "tune": (*LOSS_OPTIONS, *IMAGE_OPTIONS, *TUNING_OPTIONS),
     "train": (
         *(*LOSS_OPTIONS, *IMAGE_OPTIONS, "store", "delete-store", "checkpoint-every", "test-every"),
         *("tensorboard", "subset-seed", "mean", "std", "classifier-prior", "family", "estimator"),

@@ -15,8 +15,8 @@ from resultant.training.config import Realization, TuneConfig
 DEFAULTS = TuneConfig()
 # Options that are settings of the training.
 SETTINGS = ("epochs", "patience", "batch_size", "accumulate", "learning_rate", "warmup")
-SETTINGS += ("weight_decay", "averaging", "stages", "lora", "crop", "colour", "dim", "temperature")
-SETTINGS += ("contrastive_weight", "alpha", "prior")
+SETTINGS += ("weight_decay", "averaging", "drop_path", "stages", "lora", "crop", "colour", "dim")
+SETTINGS += ("temperature", "contrastive_weight", "alpha", "prior")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Tune:
     """The images."""
     out: Path = Path("out/tune")
     """Folder of the result; other files are left untouched."""
-    validation: float = 0.1
+    validation: Annotated[Optional[float], shown_default("SHARE", "a tenth, of 500 at most")] = None
     """Share of the training images that choose, where there are no validation images."""
     epochs: int = DEFAULTS.epochs
     """Passes over the training images at most."""
@@ -67,6 +67,8 @@ class Tune:
     """Weight decay of AdamW."""
     averaging: float = DEFAULTS.averaging
     """Decay of the moving average of the weights, which is the network that is kept."""
+    drop_path: float = DEFAULTS.drop_path
+    """Largest share of the images for which a step skips a residual branch of the network."""
     stages: Annotated[Optional[int], shown_default("INT", "the whole network")] = None
     """Last stages of the network to train."""
     lora: Annotated[Optional[int], shown_default("RANK", "no adapters")] = None

@@ -92,7 +92,8 @@ class StoredViews:
         number = min(STORED_IMAGES, max(1, STORED_PIXELS // size**2))
         number = number if placement is None else min(number, placement.number)
         self.placement = placement or Placement(store, placed_on(device), number)
-        self.rendering = Rendering(number, size, *channels, device)
+        by = view.interpolation
+        self.rendering = Rendering(number, size, *channels, device, interpolation=by)
         shape = (number, size, size, 3)
         self.buffer = torch.empty(shape, dtype=dtype, device=device).permute(0, 3, 1, 2)
 

@@ -34,6 +34,12 @@ BLOCK, WARPS = 1024, 16
 
 
 @triton.jit
+def _level(total):
+    """Return the level of a sum of weighted levels; those of bicubic weights may be beyond."""
+    return tl.minimum(tl.maximum(total >> SHIFT, 0), 255)
+
+
+@triton.jit
 def _crop(
     image, width, first, weights, taps, outer, inner, swapped, view,
     SIZE: tl.constexpr, BLOCK: tl.constexpr,
@@ -64,10 +70,10 @@ def _crop(
                 p += tl.load(image + at * 3, mask=used, other=0).to(tl.int32) * weight
                 q += tl.load(image + at * 3 + 1, mask=used, other=0).to(tl.int32) * weight
                 s += tl.load(image + at * 3 + 2, mask=used, other=0).to(tl.int32) * weight
-            red += (p >> SHIFT) * last
-            green += (q >> SHIFT) * last
-            blue += (s >> SHIFT) * last
-        _store(view, pixel, inside, red >> SHIFT, green >> SHIFT, blue >> SHIFT, PIXELS)
+            red += _level(p) * last
+            green += _level(q) * last
+            blue += _level(s) * last
+        _store(view, pixel, inside, _level(red), _level(green), _level(blue), PIXELS)
 
 
 @triton.jit

@@ -209,8 +209,11 @@ class Plan(NamedTuple):
     steps: Tensor  # steps with their affine maps, [n, 7, 9]
 
 
-def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) -> Plan:
-    """Compute a plan of views [n, 30]; pixels beyond ``sides`` [n, 2], if given, are black."""
+def plan(
+    parameters: Tensor, size: int, taps: int, sides: Tensor | None = None, *, reach: int = 1
+) -> Plan:
+    """Compute a plan of views [n, 30]; pixels beyond ``sides`` [n, 2], if given, are black. The
+    filter of resizing ``reach``-es one pixel, bilinear, or two, bicubic."""
     steps = parameters[:, 9:].unflatten(1, (STEPS, 3))
     maps = matrices(steps[:, :, 0], steps[:, :, 1], size)
     # In multiples of 2^-16 at the centres of pixels, as in Pillow.
@@ -218,15 +221,15 @@ def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) 
     fixed = torch.cat((maps[..., :2], centre[..., None]), -1).mul_(65536).add_(0.5).floor_()
     maps = torch.where((steps[:, :, 2] == NEAREST)[:, :, None, None], fixed, maps)
     top, left, height, width, rows, columns, down, across, flip = parameters[:, :9].unbind(1)
-    first_rows, row_weights = axis_taps(top, height, rows, down, size, taps)
-    first, weights = axis_taps(left, width, columns, across, size, taps)
+    first_rows, row_weights = axis_taps(top, height, rows, down, size, taps, reach)
+    first, weights = axis_taps(left, width, columns, across, size, taps, reach)
     if sides is not None:
         row_weights = _within(first_rows, row_weights, sides[:, :1])
         weights = _within(first, weights, sides[:, 1:])
     mirrored = flip[:, None] != 0
     first = torch.where(mirrored, first.flip(1), first)
     weights = torch.where(mirrored[:, :, None], weights.flip(1), weights)
-    counts = (2 * (parameters[:, 2:4] / parameters[:, 4:6]).clamp_min(1.0)).ceil().int()
+    counts = (2 * reach * (parameters[:, 2:4] / parameters[:, 4:6]).clamp_min(1.0)).ceil().int()
     shrunk = height - rows
     swapped = (shrunk > 0) & (shrunk > 2 * (width - columns)) & COLUMNS_FIRST
 
@@ -242,34 +245,51 @@ def plan(parameters: Tensor, size: int, taps: int, sides: Tensor | None = None) 
     )
 
 
-def most_taps(parameters: Tensor) -> int:
+def most_taps(parameters: Tensor, reach: int = 1) -> int:
     """Return the most taps of any pixel of views with parameters [..., 30], on the CPU."""
     length, outputs = parameters[..., 2:4].flatten(), parameters[..., 4:6].flatten()
     if not len(length):
-        return 2
-    return math.ceil(2 * max(1.0, float((length.double() / outputs.double()).max())))
+        return 2 * reach
+    return math.ceil(2 * reach * max(1.0, float((length.double() / outputs.double()).max())))
+
+
+def filtered(x: Tensor, reach: int) -> Tensor:
+    """Return Pillow's weights at distances x from the centre of a filter."""
+    x = x.abs()
+    if reach == 1:
+        return (1 - x).clamp_min(0.0)
+    near, far = (1.5 * x - 2.5) * x * x + 1, -0.5 * (((x - 5) * x + 8) * x - 4)
+    return torch.where(x < 1, near, torch.where(x < 2, far, 0.0))
 
 
 def axis_taps(
-    start: Tensor, length: Tensor, outputs: Tensor, window: Tensor, size: int, number: int
+    start: Tensor,
+    length: Tensor,
+    outputs: Tensor,
+    window: Tensor,
+    size: int,
+    number: int,
+    reach: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """Return the first source pixels [N, size] and the weights [N, size, number] of the taps of
     windows in boxes along one axis, which are resized to ``outputs`` pixels."""
     length, outputs = length.double()[:, None], outputs.double()[:, None]
     scale = length / outputs
-    support = scale.clamp_min(1.0)
+    stretch = scale.clamp_min(1.0)
+    support = reach * stretch
     at = torch.arange(size, device=length.device) + window.double()[:, None]
     centre = (at + 0.5) * scale
     low = (centre - support + 0.5).trunc().clamp_min(0.0)
     high = torch.minimum((centre + support + 0.5).trunc(), length)
-    inverse = 1 / support
+    inverse = 1 / stretch
     parts, total = [], torch.zeros_like(centre)
     for k in range(number):
-        part = (1 - ((k + low - centre + 0.5) * inverse).abs()).clamp_min(0.0)
+        part = filtered((k + low - centre + 0.5) * inverse, reach)
         parts.append(torch.where(low + k < high, part, 0.0))
         # One by one, because the order of a sum decides its last bit.
         total = total + parts[-1]
-    weight = torch.stack([(part / total * 2**BITS + 0.5).trunc() for part in parts], -1)
+    shares = torch.stack([part / total * 2**BITS for part in parts], -1)
+    weight = (shares + torch.where(shares < 0, -0.5, 0.5)).trunc()
     return (low + start.double()[:, None]).int(), weight.int()
 
 

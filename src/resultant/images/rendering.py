@@ -16,6 +16,14 @@ from resultant.images.photo_views import Plan, most_taps, plan
 STEP = photo.COLUMNS.index("code0")
 # By the numbers `photo_views.BILINEAR`, ``CUBIC`` and ``NEAREST``.
 FILTERS = (Resampling.BILINEAR, Resampling.BICUBIC, Resampling.NEAREST)
+# Pixels that a filter of resizing reaches.
+REACH = {Resampling.BILINEAR: 1, Resampling.BICUBIC: 2}
+
+
+def resizing(interpolation: str) -> Resampling:
+    """Return the filter of an interpolation of timm; those other than bilinear are as sharp as
+    bicubic."""
+    return Resampling.BILINEAR if interpolation == "bilinear" else Resampling.BICUBIC
 
 
 def uses_kernel(device: torch.device) -> bool:
@@ -34,7 +42,8 @@ def moved(a: Tensor, device: torch.device) -> Tensor:
 
 
 class Rendering:
-    """Normalized views of decoded images, ``number`` per call; pixels from outside are ``fill``."""
+    """Normalized views of decoded images, ``number`` per call, resized by ``interpolation``; pixels
+    from outside are ``fill``."""
 
     def __init__(
         self,
@@ -44,7 +53,9 @@ class Rendering:
         std: photo.Colour,
         device: torch.device,
         fill: tuple[int, ...] | None = None,
+        interpolation: str = "bilinear",
     ) -> None:
+        self.resizing = resizing(interpolation)
         self.size, self.mean, self.std, self.device = size, mean, std, device
         self.fill = fill or tuple(min(255, round(255 * m)) for m in mean)
         self.kernel = uses_kernel(device)
@@ -58,7 +69,9 @@ class Rendering:
         """Prepare parameters [n, 30] of views, on the CPU, for a call; ``sides`` as in `plan`."""
         if not self.kernel:
             return (parameters,)
-        return plan(moved(parameters, self.device), self.size, most_taps(parameters), sides)
+        reach = REACH[self.resizing]
+        on_device, taps = moved(parameters, self.device), most_taps(parameters, reach)
+        return plan(on_device, self.size, taps, sides, reach=reach)
 
     def __call__(
         self, pixels: Tensor, offsets: Tensor, sizes: Tensor, plan: tuple[Tensor, ...], out: Tensor
@@ -70,12 +83,19 @@ class Rendering:
             buffers = self.lines, self.scratch, self.tables, out
             render((pixels, offsets, sizes), Plan(*plan), buffers, self.size)
         else:
-            views = levels(pixels, offsets, sizes, plan[0], self.size, self.fill)
+            images = pixels, offsets, sizes
+            views = levels(*images, plan[0], self.size, self.fill, self.resizing)
             out.copy_(photo.normalize(views, self.mean, self.std))
 
 
 def levels(
-    pixels: Tensor, offsets: Tensor, sizes: Tensor, drawn: Tensor, size: int, fill: tuple[int, ...]
+    pixels: Tensor,
+    offsets: Tensor,
+    sizes: Tensor,
+    drawn: Tensor,
+    size: int,
+    fill: tuple[int, ...],
+    resizing: Resampling = Resampling.BILINEAR,
 ) -> Tensor:
     """Compute views uint8 [N, 3, size, size] with parameters [N, 30] from flat uint8 pixels."""
     steps = drawn[:, STEP:].unflatten(1, (photo.STEPS, 3))
@@ -85,7 +105,7 @@ def levels(
     for i, offset in enumerate(offsets.tolist()):
         height, width = sizes[i].tolist()
         image = flat[offset : offset + 3 * height * width].reshape(height, width, 3)
-        view = crop(Image.fromarray(image), rows[i], size)
+        view = crop(Image.fromarray(image), rows[i], size, resizing)
         for (code, value, kind), entries in zip(steps[i].tolist(), maps[i], strict=True):
             name = photo.OPERATIONS[int(code)]
             if name in photo.WARPS:
@@ -97,13 +117,13 @@ def levels(
     return torch.from_numpy(out).permute(0, 3, 1, 2)
 
 
-def crop(image: Image.Image, row: list[int], size: int) -> Image.Image:
+def crop(image: Image.Image, row: list[int], size: int, resizing: Resampling) -> Image.Image:
     """Resize a box, cut a window from it, and mirror it; pixels outside the image are black."""
     top, left, height, width, rows, columns, down, across, flip = row
     if (left, top, width, height) != (0, 0, *image.size):
         image = image.crop((left, top, left + width, top + height))
     if image.size != (columns, rows):
-        image = image.resize((columns, rows), Resampling.BILINEAR)
+        image = image.resize((columns, rows), resizing)
     if (across, down, size, size) != (0, 0, columns, rows):
         image = image.crop((across, down, across + size, down + size))
     return ImageOps.mirror(image) if flip else image

@@ -20,6 +20,7 @@ from torch import Tensor
 from resultant._core import tensor_files
 from resultant._core.files import clean_folder, make_folder
 from resultant._core.text import counted
+from resultant.images.rendering import resizing
 from resultant.images.source import ImageSource, in_threads
 
 # Part of the name of a store; a new number makes new stores.
@@ -56,14 +57,18 @@ def open_store(
     workers: int | None = None,
     progress: OnImages | None = None,
     note: Callable[[str], object] | None = None,
+    interpolation: str = "bilinear",
 ) -> ImageStore:
     """Open the store of a source in a folder of stores; decode the images that it lacks, reduced to
-    ``short_side``. Processes that open the same store wait for the first one."""
+    ``short_side`` by ``interpolation``. Processes that open the same store wait for the first one.
+    """
+    way = resizing(interpolation)
 
     def image(index: int) -> np.ndarray:
-        return np.asarray(reduced(source.read(index), short_side))
+        return np.asarray(reduced(source.read(index), short_side, way))
 
     about = f"{FORMAT} {short_side} {source.digest}"
+    about += "" if way is Image.Resampling.BILINEAR else f" {way.name}"
     path = Path(folder) / hashlib.sha256(about.encode()).hexdigest()[:16]
     make_folder(path)
     with FileLock(path / LOCK):
@@ -122,13 +127,13 @@ def _append(
     return result
 
 
-def reduced(picture: Image.Image, short_side: int) -> Image.Image:
+def reduced(picture: Image.Image, short_side: int, way: Image.Resampling) -> Image.Image:
     """Return a picture whose shorter side is at most ``short_side``, as torchvision resizes it."""
     least = min(picture.size)
     if least <= short_side:
         return picture
     width, height = (int(short_side * side / least) for side in picture.size)
-    return picture.resize((width, height), Image.Resampling.BILINEAR)
+    return picture.resize((width, height), way)
 
 
 def _recorded(path: Path, number: int) -> Tensor:

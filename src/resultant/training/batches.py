@@ -44,6 +44,7 @@ class Batches:
         device: torch.device,
         residency: str = "auto",
         note: Callable[[str], object] | None = None,
+        interpolation: str = "bilinear",
     ) -> None:
         require_batches(len(source), batch_size)
         self.source, self.decoded, self.kinds, self.seed = source, decoded, views, seed
@@ -54,7 +55,7 @@ class Batches:
         self.share = slice(rank * self.images, (rank + 1) * self.images)
         self.steps = len(source) // batch_size
         number, size = len(views) * self.images, views[0].size
-        self.rendering = Rendering(number, size, *channels, device)
+        self.rendering = Rendering(number, size, *channels, device, interpolation=interpolation)
         # One stream for all epochs: every stream has its own share of the allocator's memory.
         # Small copies and kernels go before the large kernels of the step.
         self.stream = torch.cuda.Stream(device, priority=-1) if cuda else None

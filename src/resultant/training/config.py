@@ -224,6 +224,9 @@ class TuneConfig(TrainConfig):
     """Weight decay of AdamW."""
     averaging: float = number(0.998, least=0, below=1)
     """Decay of the moving average of the weights, which is the network that is kept."""
+    drop_path: float = number(0.2, least=0, below=1)
+    """Stochastic depth: the largest share of the images for which a step skips a residual branch,
+    in networks of timm that have it."""
     stages: int | None = number(None, least=1)
     """Last stages of the encoder to train; None for the whole network."""
     lora: int | None = number(None, least=1)

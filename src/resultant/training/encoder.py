@@ -1,7 +1,7 @@
 """Image encoders of timm with a projector and a cosine classifier, and their weights from a file:
 safetensors, or a .pth that holds only tensors."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from resultant._core.text import listed, one_line, shortened
 from resultant.features.rows import reading
 from resultant.images.evaluation import EvaluationView
 from resultant.images.vision import vision_module
-from resultant.training.config import TrainConfig
+from resultant.training.config import TrainConfig, TuneConfig
 
 # Scale of the cosine classifier, a constant of the code of ProCo's authors.
 SCALE = 30.0
@@ -46,7 +46,12 @@ def model_settings(architecture: str) -> EvaluationView:
 
 
 def timm_encoder(
-    architecture: str, *, pretrained: bool = False, weights: str | None = None, size: int = 0
+    architecture: str,
+    *,
+    pretrained: bool = False,
+    weights: str | None = None,
+    size: int = 0,
+    drop_path: float = 0.0,
 ) -> nn.Module:
     """Build a timm encoder, images [N, 3, S, S] to features [N, d]; size 0 is the model's own."""
     timm, configuration = vision_module("timm"), configuration_of(architecture)
@@ -55,8 +60,13 @@ def timm_encoder(
     if configuration.get("fixed_input_size") and size not in (0, expected):
         # Transformers have a position per patch; timm resizes pretrained positions.
         options["img_size"] = size
+    create = partial(timm.create_model, architecture, pretrained=pretrained, **options)
     try:
-        encoder = timm.create_model(architecture, pretrained=pretrained, **options)
+        try:
+            encoder = create(drop_path_rate=drop_path) if drop_path else create()
+        except TypeError:
+            # A network without stochastic depth.
+            encoder = create()
     except Exception as error:
         # The hub, the web and the cache each have their own errors.
         if not pretrained:
@@ -174,6 +184,8 @@ def build(
 ) -> ImageNetwork:
     """Build the network of a configuration, with a classifier if ``num_classes`` is not None."""
     options: dict[str, Any] = {"size": config.size}
+    if isinstance(config, TuneConfig):
+        options["drop_path"] = config.drop_path
     if initial_weights:
         options |= {"pretrained": config.pretrained, "weights": config.weights}
     network = ImageNetwork(config.architecture, config.dim, num_classes, seed, **options)

@@ -61,6 +61,8 @@ TRAINING, STORE = "training", "store"
 COUNTS = "counts"
 # Steps of an epoch of few images, and the least batch size for them.
 STEPS, LEAST = 32, 16
+# Images that are enough to choose by: rare classes need the others.
+VALIDATE = 500
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def tune(
     *,
     out: Location = "out/tune",
     weights: Location | None = None,
-    validation: float = 0.1,
+    validation: float | None = None,
     seed: int = 0,
     beta: float = 0.0,
     realization: str = "angular",
@@ -122,7 +124,8 @@ def tune(
         model: Network of timm, such as ``resnet50``, ``hf_hub:timm/NAME`` or ``local-dir:FOLDER``.
         out: Folder of the result; the same call continues an interrupted one.
         weights: File of the weights of the network; by default timm fetches them.
-        validation: Share of the training images that choose, for data without validation images.
+        validation: Share of the training images that choose, for data without validation images;
+            by default a tenth, of at most 500 images, and one of each class of four or more.
         seed: Seed of the views, of the projection and of the validation images.
         beta, realization: Rule of the contrastive scores, see `ProCoLoss`.
         references: Classifiers of scikit-learn to compare with on the frozen features, as for
@@ -191,11 +194,14 @@ def tune_config(
     return TuneConfig(**chosen)
 
 
-def with_validation(data: ImageSplits, share: float, seed: int) -> ImageSplits:
+def with_validation(data: ImageSplits, share: float | None, seed: int) -> ImageSplits:
     """Return training, validation and test images, none of them in two of these.
 
-    Validation images come out of the training images where the data have none, or judge by them.
+    Validation images come out of the training images where the data have none, or judge by them; by
+    default a tenth, or `VALIDATE` images.
     """
+    if share is None:
+        share = min(0.1, VALIDATE / max(1, len(data.train)))
     if not 0 < share < 1:
         raise ValueError(f"expected validation in (0, 1), got {share}")
     test = data.test if data.test is not None else data.val
@@ -333,13 +339,16 @@ class _Work:
         assert isinstance(job.config, TuneConfig)
         config = whole_batch(job.config, len(data.train))
         job = replace(job, config=config)
+        # Networks see the filter: trained on pictures of another one, they are tested on others.
+        of_view = {"interpolation": view.interpolation}
         options = view.short_side, self.workers, self.watch.images, self.watch.note
         dtype = getattr(torch, config.precision)
 
         @cache
         def stores() -> list[ImageStore]:
             # All of them first: a broken validation image would otherwise end the training.
-            return [open_store(s, self.out / STORE, *options) for s in (data.train, self.val)]
+            sources = data.train, self.val
+            return [open_store(s, self.out / STORE, *options, **of_view) for s in sources]
 
         @cache
         def views() -> StoredViews:
@@ -355,6 +364,7 @@ class _Work:
             dtype,
             self.device,
             note=self.watch.note,
+            **of_view,
         )
         tuner = Tuner(
             config,
