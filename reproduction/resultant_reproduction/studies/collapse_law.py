@@ -1,8 +1,8 @@
 """The question "When does direct temperature lose a class?" (protocol, group 7).
 
 The intercept exceeds the largest score of a cosine once a kappa falls below sqrt(p gbar / 2). The
-rule that was written before the runs asks whether it does in any epoch; that of the last epoch alone
-was read after them.
+rule that was written before the runs asks whether it does in any epoch; that of the last epoch was
+read after them.
 """
 
 import math
