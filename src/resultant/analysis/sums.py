@@ -10,8 +10,10 @@ from sklearn.base import clone
 
 from resultant.analysis import ray as ray_engine
 from resultant.classes.gain import angular_gain
+from resultant.classes.statistics import ClassState
 from resultant.classifiers.inputs import is_auto
 from resultant.classifiers.vmf import VMFClassifier
+from resultant.decisions.certificates import residual_bound
 from resultant.features.naming import Names, split_part
 from resultant.features.selection import CLASS_LABELS
 from resultant.features.store import FeatureStore
@@ -70,6 +72,19 @@ def sum_files(
     return fitted
 
 
+def certified_lead(model: VMFClassifier) -> float:
+    """Return the difference of cosines from which a row, whatever it is, has the same class by the
+    exact scores of equal gains (angular) and by the cosine rule: a certificate of sums alone."""
+    live = model.state_.count > 0
+    parts = (getattr(model.state_, name)[live].double() for name in ("mu", "kappa", "count"))
+    state, tau = ClassState(*parts), _temperature(model)
+    return float(residual_bound(state, tau).range / angular_gain(state, tau).mean())
+
+
+def _temperature(model: VMFClassifier) -> float:
+    return model.temperature_ if is_auto(model.temperature) else float(model.temperature)
+
+
 def describe_classes(model: VMFClassifier) -> list[dict[str, Any]]:
     """Describe each class by its sums alone, in the metric of the classifier.
 
@@ -80,7 +95,7 @@ def describe_classes(model: VMFClassifier) -> list[dict[str, Any]]:
     """
     at = (model.statistics_.weight > 0).nonzero()[:, 0]
     state, names = model.state_, model.classes_
-    tau = model.temperature_ if is_auto(model.temperature) else float(model.temperature)
+    tau = _temperature(model)
     gain, length = angular_gain(state, tau), model.statistics_.mean_length
     mu = state.mu[at]
     cosine = (mu @ mu.T).fill_diagonal_(-1)

@@ -111,7 +111,7 @@ def read_sets(options: Analyze, stack: ExitStack, screen: Screen) -> list[Featur
 
 def analyze_classifier(options: Analyze, path: str) -> None:
     """Describe the classes of a file of sums, print the summary and write classes.csv."""
-    from resultant.analysis.sums import describe_classes
+    from resultant.analysis.sums import certified_lead, describe_classes
     from resultant.analysis.write import write_csv
     from resultant.classifiers.vmf import VMFClassifier
     from resultant.cli.progress import Screen
@@ -137,17 +137,27 @@ def analyze_classifier(options: Analyze, path: str) -> None:
     ]
     gains = [c["gain"] for c in classes]
     lines.append(("gains", f"{min(gains):.3g} to {max(gains):.3g} before {model.realization}"))
+    lead = certified_lead(model)
     if len(classes) > 1:
         near = max(classes, key=lambda c: c["cosine"])
         text = f"{near['class']} and {near['nearest']}: cosine {near['cosine']:.3f}"
         lines.append(("nearest", text))
+        text = "the exact scores of equal gains and the cosine rule may differ on any row"
+        if lead < 2:
+            text = (
+                f"a row whose nearest class leads by a cosine of {lead:.3f} or more has this class"
+            )
+            text += " by the exact scores of equal gains and by the cosine rule, whatever the row"
+        lines.append(("certain", text))
     lines.append(("table", printable(table)))
-    text = f"accuracy and wrong labels need rows: resultant predict {path} FEATURES"
+    text = "accuracy, wrong labels, thresholds and the share of rows with a certificate need rows: "
+    text += f"resultant analyze FEATURES, or resultant predict {path} FEATURES"
     lines.append(("next", text))
     with Screen(options.quiet, options.json) as screen:
         print_lines(screen, lines)
     if options.json is not None:
-        write_json(options.json, {"source": path, "classes": classes, "table": str(table)})
+        summary = {"source": path, "classes": classes, "certified_lead": lead, "table": str(table)}
+        write_json(options.json, summary)
 
 
 def write_json(path: Path, summary: dict[str, Any]) -> None:
