@@ -33,7 +33,7 @@ from resultant.analysis.split import (
     plan,
     row_weights,
 )
-from small_features import COUNTS, small_features, small_set
+from small_features import COUNTS, small_set
 
 fit_module = importlib.import_module("resultant.analysis.fit")
 
@@ -305,40 +305,6 @@ def test_classes_of_sums_are_explained() -> None:
     assert study.choice is not None
     study.choice = study.choice._replace(used="refined", able=True)
     assert study.used.key == "refined" and study.vmf.key != "refined"
-
-
-WORDS = np.array(list("abcdef"))
-
-
-@pytest.mark.parametrize(("methods", "names"), [("brief", WORDS), ("unrefined", 3 * np.arange(6))])
-def test_saved_classifier_of_arrays(
-    methods: str, names: np.ndarray, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    """The code of the page loads it; it predicts the user's labels with their probabilities."""
-    request.getfixturevalue(methods)
-    arrays = small_features(dim=16, noise=0.9)
-    x, y, q, t = (arrays[f"{s}/{w}"] for s in ("train", "test") for w in ("projection", "labels"))
-    # A column of another unit, so that a method of scikit-learn is saved.
-    x[:, 0], q[:, 0] = (1000 * a[:, 0] if methods == "unrefined" else a[:, 0] for a in (x, q))
-    out = tmp_path / "out"
-    written = resultant.analyze(x.numpy(), names[y], test=(q, names[t]), out=out)
-    assert written.first.data.class_names == tuple(map(str, names.tolist()))
-    assert "<table>" in written._repr_html_()
-    assert (out / "index.html").exists() and written.files["classifier"]
-    recommended = written.first.recommended
-    assert recommended is not None
-    assert (recommended.family == "scikit-learn") == (methods == "unrefined")
-    found: Any = resultant.load_classifier(out / "classifier.safetensors")
-    assert "load_classifier('classifier.safetensors')" in written.first.recommendation.code
-    own = found.predict_proba(q.numpy())[np.arange(len(t)), t]
-    loss = -np.log(np.maximum(own, np.finfo(float).eps)).mean()
-    assert loss == pytest.approx(recommended.log_loss.value, rel=1e-4)
-    right = (found.predict(q.numpy()) == names[t]).mean()
-    assert right == pytest.approx(recommended.accuracy.value)
-    # A folder with files of others is refused before the rows are looked at.
-    (tmp_path / "index.html").write_text("mine")
-    with pytest.raises(ValueError, match="choose another folder"):
-        resultant.analyze(np.eye(3), [0, 1, 2], out=tmp_path)
 
 
 @pytest.mark.parametrize("whiten", [None, "within"])

@@ -189,8 +189,8 @@ LABELS: dict[str, Any] = {
 def test_labels_are_those_of_the_user(
     kind: str, methods: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Predictions of the saved classifier and the table of rows have the labels of the user; a
-    class of one row is left out."""
+    """The code of the page loads the classifier, which predicts the labels of the user with their
+    probabilities; the table of rows has them too. A class of one row is left out."""
     request.getfixturevalue(methods)
     table = frame()
     code = table["kind"].factorize(sort=True)[0]
@@ -202,12 +202,20 @@ def test_labels_are_those_of_the_user(
     x = table[[f"x{i}" for i in range(P)]].to_numpy().copy()
     # A column of another unit, so that a method of scikit-learn is saved.
     x[:, 0] *= 1000 if methods == "unrefined" else 1
-    recommended = resultant.analyze(x, y, out=tmp_path).first.recommended
-    assert recommended is not None
+    result = resultant.analyze(x, y, out=tmp_path)
+    recommended = result.first.recommended
+    assert recommended is not None and "<table>" in result._repr_html_()
     assert (recommended.family == "scikit-learn") == (methods == "unrefined")
+    assert "load_classifier('classifier.safetensors')" in result.first.recommendation.code
     model: Any = resultant.load_classifier(tmp_path / "classifier.safetensors")
     assert set(model.classes_.tolist()) == set(y.tolist()) - {-7}
-    assert (model.predict(x) == y).mean() > 0.8
+    assert result.first.data.class_names == tuple(map(str, model.classes_.tolist()))
+    rows = pq.read_table(tmp_path / "predictions.parquet").to_pandas()["row"]
+    code = np.searchsorted(model.classes_, y[rows])
+    own = model.predict_proba(x[rows])[np.arange(len(rows)), code]
+    loss = -np.log(np.maximum(own, np.finfo(float).eps)).mean()
+    assert loss == pytest.approx(recommended.log_loss.value, rel=1e-4)
+    assert (model.predict(x[rows]) == y[rows]).mean() == pytest.approx(recommended.accuracy.value)
     written = pq.read_table(tmp_path / "rows.parquet").to_pandas()
     assert (written.label == y[written.row]).all()
 
@@ -262,6 +270,12 @@ def test_an_analysis_warns_on_its_page_alone(recwarn: pytest.WarningsRecorder) -
     (study,), _ = run(read(x, table["kind"]))
     assert study.result is not None and not list(recwarn)
     assert [w.kind for w in study.result.data.warnings if w.kind == "units"] == ["units"]
+
+
+def test_a_folder_of_others_is_refused_before_the_rows_are_read(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("mine")
+    with pytest.raises(ValueError, match="choose another folder"):
+        resultant.analyze(np.eye(3), [0, 1, 2], out=tmp_path)
 
 
 def test_a_classifier_without_ranks_has_no_sets() -> None:

@@ -116,16 +116,6 @@ def test_weights_are_repetitions(estimator: Any) -> None:
     same_scores(weighted, repeated, Q)
 
 
-@pytest.mark.parametrize("estimator", BOTH)
-def test_partial_fit_is_fit(estimator: Any) -> None:
-    w = np.random.default_rng(3).uniform(size=len(Y))
-    bare = clone(estimator).set_params(scale=1.0)
-    whole, parts = bare.fit(X, Y, w), clone(bare)
-    for i, rows in enumerate(np.array_split(np.argsort(Y), 3)):
-        parts.partial_fit(X[rows], Y[rows], range(4) if i == 0 else None, sample_weight=w[rows])
-    same_scores(parts, whole, Q)
-
-
 def test_partial_fit_exists_where_it_works() -> None:
     refused: Any = {"components": 2}, {"temperature": "auto"}, {"whiten": "within"}
     for options in refused:

@@ -8,37 +8,9 @@ import torch
 
 from loss_batches import COUNTS, TAU, C, N, P, batch
 from losses.test_paths import set_up
-from resultant.classes.rule import REALIZATIONS
 from resultant.losses import ProCoBank, ProCoLoss
 
 PATHS = ["plain", "streamed", "graph", "sharded"]
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("label", [-100, 2])
-def test_ignored_samples_are_not_in_the_batch(
-    path: str, label: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of every realization, whatever vectors they hold, in loss, gradient, statistics and notes."""
-    set_up(path, "cpu", monkeypatch)
-    for realization in REALIZATIONS:
-        options: dict[str, Any] = {"class_counts": 50 * COUNTS, "leave_out": True}
-        options |= {"shard_classes": path == "sharded", "cuda_graph": path == "graph"}
-        one = ProCoLoss(C, P, TAU, realization, 0.3, ignore_index=label, **options)
-        other = ProCoLoss(C, P, TAU, realization, 0.3, **options)
-        for value in (math.nan, math.inf) if realization == "native" else (1.0, 0.0):
-            z, y = batch(2)
-            y = y.masked_fill(torch.arange(N) % 4 == 0, label)
-            kept = y != label
-            x = z.masked_fill(~kept.unsqueeze(-1), value).requires_grad_()
-            z.requires_grad_()
-            got, expected = one(x, y), other(z[:, kept], y[kept])
-            torch.testing.assert_close(got, expected, rtol=1e-11, atol=0)
-            first, gradient = torch.autograd.grad(expected, z)[0], torch.autograd.grad(got, x)[0]
-            torch.testing.assert_close(gradient, first, rtol=1e-9, atol=1e-13)
-        assert torch.equal(one.state().count, other.state().count)
-        torch.testing.assert_close(one.bank.old, other.bank.old)
-        one.check()
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

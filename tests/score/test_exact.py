@@ -141,24 +141,6 @@ def test_half_precision_is_float32_rounded(dtype: torch.dtype) -> None:
     assert torch.equal(q, vmf_score(rho.float(), 50.0, 0.1, 128).to(dtype))
 
 
-def test_transforms() -> None:
-    f = torch.func
-    rho = torch.rand(6, 5, dtype=torch.float64) * 2 - 1
-    kappa = torch.rand(5, dtype=torch.float64) * 100
-    whole = vmf_score(rho, kappa, 0.1, 128)
-    assert torch.equal(f.vmap(lambda r: vmf_score(r, kappa, 0.1, 128))(rho), whole)
-    columns = f.vmap(lambda r, k: vmf_score(r, k, 0.1, 128), in_dims=(1, 0), out_dims=1)
-    assert torch.equal(columns(rho, kappa), whole)
-    scalar = f.vmap(f.vmap(lambda r, k: vmf_score(r, k, 0.1, 128)), in_dims=(0, None))
-    assert torch.equal(scalar(rho, kappa), whole)
-    slope = f.vmap(f.grad(lambda r: vmf_score(r, kappa, 0.1, 128).sum()))(rho)
-    torch.testing.assert_close(slope, vmf_score_slope(rho, kappa, 0.1, 128))
-    mixed = f.grad(lambda k: f.grad(lambda r: vmf_score(r, k, 0.1, 128))(rho[0, 0]))(kappa[0])
-    k = kappa[0].clone().requires_grad_()
-    (expected,) = torch.autograd.grad(vmf_score_slope(rho[0, 0], k, 0.1, 128), k)
-    torch.testing.assert_close(mixed, expected)
-
-
 @pytest.mark.slow
 def test_compile() -> None:
     """One graph with symbolic sizes; gradients in all arguments, of the decomposition too."""
