@@ -34,7 +34,8 @@ from resultant.images.indexable import open_indexable
 from resultant.images.opening import open_images
 from resultant.images.source import ImageSplits
 from resultant.images.vision import vision_module
-from resultant.training import tune as tuning
+from resultant.training import tune as tuning, tune_steps
+from resultant.training.heads import Head
 from resultant.training.tuner import Tuner
 from resultant_reproduction.cifar.supervised import BalancedContrastiveLoss, SupConLoss
 
@@ -80,7 +81,7 @@ class Key(NamedTuple):
 class Frozen(NamedTuple):
     """The head of a network as it came, and the seconds of its features and of the head."""
 
-    head: tuning.Head
+    head: Head
     seconds: float
 
 
@@ -154,22 +155,22 @@ def measure(
         shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     # The frozen network is the same for all arms: its features and its head are made once.
-    group, fit = key[:-1], tuning._Work.head
+    group, fit = key[:-1], tune_steps.Tuning.head
     if group in FROZEN:
-        shutil.copy(store, out / tuning.FROZEN)
+        shutil.copy(store, out / tune_steps.FROZEN)
 
-    def head(self: Any, kind: str, *given: Any) -> tuning.Head:
+    def head(self: Any, kind: str, *given: Any) -> Head:
         if kind != "frozen":
             return fit(self, kind, *given)
         if group not in FROZEN:
             FROZEN[group] = Frozen(fit(self, kind, *given), time.perf_counter() - began)
-            shutil.copy(out / tuning.FROZEN, store)
+            shutil.copy(out / tune_steps.FROZEN, store)
         return FROZEN[group].head
 
     rival = type("Chosen", (Rival,), {"kind": key.arm}) if key.arm in RIVALS else Tuner
     earlier = FROZEN[group].seconds if group in FROZEN else 0.0
     began = time.perf_counter()
-    with patch.object(tuning, "Tuner", rival), patch.object(tuning._Work, "head", head):
+    with patch.object(tune_steps, "Tuner", rival), patch.object(tune_steps.Tuning, "head", head):
         result = tuning.tune(
             pictures(key.set, key.tail, data),
             key.network,
@@ -193,7 +194,7 @@ def measure(
 def hits(result: tuning.TuneResult) -> dict[str, Any]:
     """Return the labels of the test pictures, and which of them the result predicts correctly."""
     frozen, model = result.report["chosen"] == "frozen", result.model
-    store = FeatureStore.open(result.out / (tuning.FROZEN if frozen else tuning.TUNED))
+    store = FeatureStore.open(result.out / (tune_steps.FROZEN if frozen else tune_steps.TUNED))
     x, y = store["test/encoder"].float(), store["test/labels"]
     assert model.network is not None
     if model.classifier is None:

@@ -51,7 +51,7 @@ def test_arms(
     tune.main(**given, arms=("default", "logit-adjusted"))
     first = out.read_text()
     tune.main(**given, arms=("default", "logit-adjusted", "equal time", "supcon", "bcl"))
-    assert out.read_text().startswith(first) and tune.tuning.Tuner is Tuner
+    assert out.read_text().startswith(first) and tune.tune_steps.Tuner is Tuner
     records = [json.loads(line) for line in out.read_text().splitlines()]
     arms = ["default", "logit-adjusted", "equal time", "supcon", "bcl"]
     assert [record["arm"] for record in records] == arms

@@ -27,13 +27,14 @@ from resultant.images.opening import open_images, open_pictures
 from resultant.images.photo_views import normalize
 from resultant.images.source import ImageSplits
 from resultant.images.vision import vision_module
-from resultant.training import encoder, tune as tuning
+from resultant.training import encoder, tune_steps
 from resultant.training.checkpoints import TRAINED, load_network
 from resultant.training.config import TuneConfig
 from resultant.training.encoder import build
 from resultant.training.export import PictureModule
 from resultant.training.heads import folds
-from resultant.training.tune import Watch, with_validation
+from resultant.training.tune import with_validation
+from resultant.training.tune_steps import Watch
 
 # A network of timm that is tested on pictures resized by another filter than test_resnet.
 BICUBIC = "test_efficientnet"
@@ -86,7 +87,7 @@ def test_what_is_reported_is_what_predict_does(
 ) -> None:
     """Whichever is chosen: validated and tested numbers, from the files of the folder alone."""
     monkeypatch.setattr(
-        tuning, "best_head", lambda heads, w: next(h for h in heads if h.key == key)
+        tune_steps, "best_head", lambda heads, w: next(h for h in heads if h.key == key)
     )
     shutil.copytree("out", tmp_path / "out")
     result = run(tmp_path / "out")
@@ -122,7 +123,7 @@ def test_probabilities_of_the_own_classifier_are_calibrated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a factor of the logits, fitted to validation images; predict and export use it."""
-    monkeypatch.setattr(tuning, "best_head", lambda heads, w: heads[1])
+    monkeypatch.setattr(tune_steps, "best_head", lambda heads, w: heads[1])
     shutil.copytree("out", tmp_path / "out")
     model = run(tmp_path / "out").model
     assert model.network is not None and model.scale != 1.0
@@ -150,7 +151,7 @@ def test_validation_images_are_fitted_after_the_choice(
 ) -> None:
     """A fit to both by hand; fits without a fifth of the validation rows validate and calibrate."""
     monkeypatch.setattr(
-        tuning, "best_head", lambda heads, w: next(h for h in heads if h.key == key)
+        tune_steps, "best_head", lambda heads, w: next(h for h in heads if h.key == key)
     )
     shutil.copytree("out", tmp_path / "out")
     result = run(tmp_path / "out")
@@ -250,7 +251,7 @@ def test_stochastic_depth_where_a_network_has_it() -> None:
         getattr(m, "drop_prob", 0) for m in encoder.timm_encoder("test_resnet", **of).modules()
     ]
     assert max(shares) == pytest.approx(0.3)
-    assert encoder.timm_encoder("vgg11", **of).state_dict().keys()
+    assert encoder.timm_encoder("vgg11", drop_path=0.3).state_dict().keys()
     built = build(TuneConfig(architecture="test_resnet", drop_path=0.3, pretrained=False), 0, None)
     assert [getattr(m, "drop_prob", 0) for m in built.encoder.modules()] == shares
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from resultant import LogitAdjustedCrossEntropy, ProCoLoss
 from resultant.images.photo_views import COLUMNS
-from resultant.training import tune as tuning
+from resultant.training import tune as tuning, tune_steps
 from resultant.training.config import Run, TuneConfig
 from resultant.training.encoder import build, timm_encoder
 from resultant.training.tuner import Tuner, freeze, scheduler_of, stage_parameters
@@ -182,7 +182,7 @@ def test_the_classifier_starts_at_the_classes() -> None:
 def test_few_images_have_small_batches(images: int, expected: int) -> None:
     """32 steps per epoch where 128 images per step would leave fewer, and 16 images at least."""
     assert tuning.fitting_batch(128, images) == expected
-    assert tuning.whole_batch(replace(CONFIG, batch_size=expected), images).batch_size <= images
+    assert tune_steps.whole_batch(replace(CONFIG, batch_size=expected), images).batch_size <= images
 
 
 def test_schedule_ends_at_zero() -> None:
@@ -198,8 +198,8 @@ def test_schedule_ends_at_zero() -> None:
 
 def test_colour_scales_the_changes_of_views() -> None:
     """0 leaves the pixels of a crop as they are, by every parameter drawn; 2 is the most."""
-    plain = tuning.tuned_view(replace(CONFIG, colour=0.0))
-    view = tuning.tuned_view(replace(CONFIG, colour=0.5))
+    plain = tune_steps.tuned_view(replace(CONFIG, colour=0.0))
+    view = tune_steps.tuned_view(replace(CONFIG, colour=0.5))
     assert view.jitter == (0.2, 0.2, 0.2, 0.05) and view.p_grey == 0.1
     drawn = plain.draw(torch.full((200, 2), 64.0), torch.Generator().manual_seed(0))
     codes = [k for k, name in enumerate(COLUMNS) if name.startswith("code")]

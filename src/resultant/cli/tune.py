@@ -111,6 +111,7 @@ def tune(options: Tune) -> None:
     from resultant.cli.progress import EpochProgress, PlainConsole
     from resultant.images.opening import open_images
     from resultant.training import tune as tuning
+    from resultant.training.tune_steps import PAGE, Watch
 
     device, console = find_device(options.device), PlainConsole()
     log = PlainConsole(stderr=True)
@@ -124,7 +125,7 @@ def tune(options: Tune) -> None:
     data = tuning.with_validation(data, options.validation, options.seed)
     shown(data, "images", log)
     with EpochProgress(log, "tune", options.epochs) as progress:
-        watch = tuning.Watch(
+        watch = Watch(
             step=lambda text: progress.line(text),
             images=progress.decoding,
             epoch=progress,
@@ -152,4 +153,4 @@ def tune(options: Tune) -> None:
         except KeyboardInterrupt:
             raise KeyboardInterrupt("rerun the same command to resume") from None
     console.print(result.text, soft_wrap=True)
-    console.print(f"page: {options.out / tuning.PAGE}")
+    console.print(f"page: {options.out / PAGE}")

@@ -5,8 +5,8 @@
 - `encoder`: networks of timm; `checkpoints` saves and loads them, `network_files` finds them.
 - `evaluation`: outputs on held-out images, in full `precision`; `extract`: features as a store;
   `probe`: linear probes; `predict`: classes of new images; `export`: ONNX, and weights for timm.
-- `tune`: from a folder of pictures to a tuned network with a classifier, by the steps of `tuner`
-  and the classifiers of `heads`, with `adapters` of transformers; `page` shows what it reaches.
+- `tune`: from a folder of pictures to a tuned network with a classifier, by `tune_steps`: `tuner`
+  trains, with `adapters` of transformers, `heads` classify, and `page` shows what it reaches.
 - `log` and `records`: metrics by epoch, and one record per run; `trackers`: TensorBoard and others.
 - `plugins`: recipes and networks of other distributions.
 """
