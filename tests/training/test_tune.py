@@ -246,10 +246,8 @@ def test_the_default_share_of_validation_images(images: int, expected: int) -> N
 
 def test_stochastic_depth_where_a_network_has_it() -> None:
     """The share of the last branch; networks without branches are built as they are."""
-    of = {"drop_path": 0.3}
-    shares = [
-        getattr(m, "drop_prob", 0) for m in encoder.timm_encoder("test_resnet", **of).modules()
-    ]
+    modules = encoder.timm_encoder("test_resnet", drop_path=0.3).modules()
+    shares = [getattr(m, "drop_prob", 0) for m in modules]
     assert max(shares) == pytest.approx(0.3)
     assert encoder.timm_encoder("vgg11", drop_path=0.3).state_dict().keys()
     built = build(TuneConfig(architecture="test_resnet", drop_path=0.3, pretrained=False), 0, None)
