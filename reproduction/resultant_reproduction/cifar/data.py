@@ -132,13 +132,24 @@ class _Kind(NamedTuple):
 
 KINDS = {
     "cifar10": _Kind(
-        *("cifar10", tuple(MD5)[:2], tuple(CIFAR10_CLASSES.split())),
-        *(tuple(f"data_batch_{i}" for i in range(1, 6)), "test_batch"),
-        *({"": "cifar-10-batches-py", ".bin": "cifar-10-batches-bin"}, "labels", 1),
+        name="cifar10",
+        archives=tuple(MD5)[:2],
+        classes=tuple(CIFAR10_CLASSES.split()),
+        train=tuple(f"data_batch_{i}" for i in range(1, 6)),
+        test="test_batch",
+        folders={"": "cifar-10-batches-py", ".bin": "cifar-10-batches-bin"},
+        labels="labels",
+        label_bytes=1,
     ),
     "cifar100": _Kind(
-        *("cifar100", tuple(MD5)[2:], tuple(CIFAR100_CLASSES.split()), ("train",), "test"),
-        *({"": "cifar-100-python", ".bin": "cifar-100-binary"}, "fine_labels", 2),
+        name="cifar100",
+        archives=tuple(MD5)[2:],
+        classes=tuple(CIFAR100_CLASSES.split()),
+        train=("train",),
+        test="test",
+        folders={"": "cifar-100-python", ".bin": "cifar-100-binary"},
+        labels="fine_labels",
+        label_bytes=2,
     ),
 }
 

@@ -80,15 +80,13 @@ def split_features(stacks: Sequence[Stack], views: Views, labels: Tensor) -> Spl
     spaces: dict[str, list[Tensor]] = {space: [] for space in SPACES}
     predictions: list[Tensor] = []
     for stack in stacks:
-        *features, classes = [
-            *shared_outputs(stack.network, len(labels), views, stack.device, keep),
-            *([None] if stack.classification is None else []),
-        ]
-        for space, by_run in zip(SPACES, features, strict=True):
+        kept = shared_outputs(stack.network, len(labels), views, stack.device, keep)
+        encoder, projection, *classes = kept
+        for space, by_run in zip(SPACES, (encoder, projection), strict=True):
             for run, x in zip(stack.runs, by_run.transpose(0, 1).contiguous(), strict=True):
                 require_finite(x, run, "after training")
                 spaces[space].append(x)
-        predictions += [] if classes is None else classes.T.unbind()
+        predictions += [own for by_run in classes for own in by_run.T.unbind()]
     return SplitFeatures(spaces, labels.to(stacks[0].device), predictions)
 
 

@@ -157,10 +157,8 @@ def _by_space(
     for i, run in enumerate(trained.job.runs):
         if run.realization in realizations:
             x, z = ({s: runs[i] for s, runs in a.spaces.items()} for a in (train, test))
-            labels, queries = (
-                train.labels.to(x["encoder"].device),
-                test.labels.to(x["encoder"].device),
-            )
+            device = x["encoder"].device
+            labels, queries = train.labels.to(device), test.labels.to(device)
             evaluated[run.name] = {s: evaluation(x[s], labels, z[s], queries) for s in x}
     return evaluated
 
@@ -176,9 +174,17 @@ def last_states(
         if run.realization in planned.ended:
             train, test = (a.of_run(i)["projection"] for a in (features.train, features.test))
             space = FrozenSpace(
-                *("projection", train, labels, test, queries, None, None),
-                *(_statistics(trained, i).to("cpu"), config.temperature),
-                *(config.estimator, torch.float64),
+                name="projection",
+                train=train,
+                labels=labels,
+                test=test,
+                test_labels=queries,
+                fitting=None,
+                identities=None,
+                statistics=_statistics(trained, i).to("cpu"),
+                tau=config.temperature,
+                estimator=config.estimator,
+                dtype=torch.float64,
             )
             states[run.name] = summarize_state(space, config.prior)
     return states

@@ -165,8 +165,8 @@ def main_boundaries(evidence: Evidence) -> Outcome:
         for (column, name), text in zip(MEASURED.items(), texts, strict=True):
             read = read_path(f"boundaries.joint_leading.{name}")
             values = by_condition(evidence, read, (condition,), ("projection",)).values()
-            own = parse_cell(text), Value.of(next(iter(values), [])), external
-            cells.append(Cell(condition, column, *own, planned=seeds))
+            paper, own = parse_cell(text), Value.of(next(iter(values), []))
+            cells.append(Cell(condition, column, paper, own, external, planned=seeds))
     note = f"Records that keep displacements: {'; '.join(recorded) or 'none of CIFAR-10'}."
     return replace(drawn, cells=cells, notes=[note], sections={HEADING: boundary_means(evidence)})
 

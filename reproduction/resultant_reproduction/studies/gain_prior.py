@@ -46,10 +46,10 @@ def gain_prior(evidence: Evidence) -> Outcome:
             seeds = planned_seeds(config) if network == PUBLIC else 0
             for gamma, text in zip(SHOWN, texts, strict=True):
                 value = changes.get((0.0, gamma))
-                own = None if network == PLAIN else parse_cell(text), value, title != OURS
+                paper = None if network == PLAIN else parse_cell(text)
                 shown = "–" if value is None else value.text(2, sign=True)
-                place = f"{title}, {network}", f"β = 0, γ = {gamma:g}"
-                cells.append(Cell(*place, *own, shown, seeds))
+                row, column = f"{title}, {network}", f"β = 0, γ = {gamma:g}"
+                cells.append(Cell(row, column, paper, value, title != OURS, shown, seeds))
     notes = [
         f"{title}, {network}: {_describe(changes)}."
         for title, networks in by_data.items()

@@ -192,5 +192,5 @@ def spread(records: Records) -> tuple[float, float, float, float, float] | None:
         return None
     own, freedom = value.pooled_variance(ours)
     theirs, other = fmean(printed), (value.PRINTED_SEEDS - 1) * len(printed)
-    halves = (own, freedom / len(SPACES)), (theirs, other / len(SPACES))
-    return *value.variance_ratio(*halves), math.sqrt(own), math.sqrt(theirs)
+    ratio = value.variance_ratio((own, freedom / len(SPACES)), (theirs, other / len(SPACES)))
+    return *ratio, math.sqrt(own), math.sqrt(theirs)

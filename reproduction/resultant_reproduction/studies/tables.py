@@ -101,8 +101,8 @@ def training_table(evidence: Evidence) -> Outcome:
     for row in dict.fromkeys(cell.row for cell in printed):
         setting, _, space = row.rpartition(", ")
         for arm in RULES[1:] if setting in headline.SETTINGS else ():
-            own = (setting,), (space.lower(),)
-            judged[row, arm] = headline.effect(evidence.every, arm, "native", *own)
+            spaces = (space.lower(),)
+            judged[row, arm] = headline.effect(evidence.every, arm, "native", (setting,), spaces)
     effects = {row: j for (row, arm), j in judged.items() if arm == "angular"}
     cells = []
     for cell in printed:
@@ -142,8 +142,9 @@ def _training_headline(evidence: Evidence, effects: Sequence[Judgement]) -> str:
 
 def joint_fc(evidence: Evidence) -> Outcome:
     """tab:joint-fc: the classifier of joint training, last epoch."""
-    table = "joint-fc", lambda _: "last.accuracy"
-    outcome = realizations(evidence.records, *table, objective="joint")
+    outcome = realizations(
+        evidence.records, "joint-fc", lambda _: "last.accuracy", objective="joint"
+    )
     own = [c for c in outcome.changes if c.what == f"{COLUMNS[-1]} - ProCo"]
     return replace(
         outcome,
@@ -249,8 +250,8 @@ def cross_backbone(evidence: Evidence) -> Outcome:
         read = read_edit(float(beta), float(gamma), "temperature")
         for (title, summary), text in zip(summaries.items(), texts, strict=True):
             change = read(summary)
-            own = parse_cell(text), None if change is None else Value(change)
-            cells.append(Cell(f"β = {beta}, γ = {gamma}", title, *own, external=True))
+            row, own = f"β = {beta}, γ = {gamma}", None if change is None else Value(change)
+            cells.append(Cell(row, title, parse_cell(text), own, external=True))
     return Outcome(cells)
 
 
