@@ -310,7 +310,7 @@ def test_help_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch, caps
     assert len(shown.splitlines()) <= 60
     assert cli.main([*name.split(), "--help-all"]) == 0
     whole = capsys.readouterr().out
-    rare = {f"--{option}" for option in cli.RARE.get(name.split()[0], ())}
+    rare = {f"--{option}" for option in cli.RARE.get(name.split()[0], "").split()}
     assert not rare & set(re.findall(r"^[ │] +(--[a-z-]+)", shown, re.M))
     if name != "train":
         assert rare <= set(re.findall(r"^[ │] +(--[a-z-]+)", whole, re.M)), name

@@ -30,10 +30,8 @@ OK, FAILED, WRONG_USE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 # The extra of the package that installs a module.
 EXTRAS = {"torchvision": "vision", "timm": "vision", "PIL": "vision", "ray": "ray"}
 # Errors that a user can correct.
-MISTAKES = (
-    *(ValueError, FileNotFoundError, FileExistsError),
-    *(IsADirectoryError, NotADirectoryError, PermissionError),
-)
+MISTAKES = (ValueError, FileNotFoundError, FileExistsError)
+MISTAKES += (IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 class Command(NamedTuple):
@@ -45,45 +43,36 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    name: Command(f"resultant.cli.{name}:{name.title()}", f"resultant.cli.{name}:{name}", summary)
-    for name, summary in (
-        ("analyze", "the best classifier, and labels that look wrong"),
-        ("compare", "which of two feature sets or networks is better"),
-        ("train", "train a network on a folder of images"),
-        ("extract", "the features of images, by any timm network"),
-        ("tune", "tune a pretrained network to a folder of pictures"),
-        ("predict", "the classes of new pictures or features"),
-        ("export", "a network and its classifier as ONNX, or for timm"),
-        ("probe", "accuracy of linear probes on features"),
-    )
-} | {
-    name: Command(f"resultant.cli.sums:{name.title()}", f"resultant.cli.sums:{name}", summary)
-    for name, summary in (
-        ("sums", "a classifier of feature files that can grow"),
-        ("merge", "the sums of several machines as one"),
-        ("forget", "sums without rows, or without classes"),
+    name: Command(f"resultant.cli.{file}:{name.title()}", f"resultant.cli.{file}:{name}", summary)
+    for file, name, summary in (
+        ("analyze", "analyze", "the best classifier, and labels that look wrong"),
+        ("compare", "compare", "which of two feature sets or networks is better"),
+        ("train", "train", "train a network on a folder of images"),
+        ("extract", "extract", "the features of images, by any timm network"),
+        ("tune", "tune", "tune a pretrained network to a folder of pictures"),
+        ("predict", "predict", "the classes of new pictures or features"),
+        ("export", "export", "a network and its classifier as ONNX, or for timm"),
+        ("probe", "probe", "accuracy of linear probes on features"),
+        ("sums", "sums", "a classifier of feature files that can grow"),
+        ("sums", "merge", "the sums of several machines as one"),
+        ("sums", "forget", "sums without rows, or without classes"),
     )
 }
 # Options that few need, by command: --help leaves them out, --help-all shows them.
-IMAGE_OPTIONS = ("val-list", "images", "class-names", "held-out", "split-seed", "image-column")
-IMAGE_OPTIONS += ("label-column", "skip-broken", "allow-outside")
-SCORE_OPTIONS = ("features", "temperature", "estimator", "skip-unknown-classes", "figures", "quiet")
-LOSS_OPTIONS = ("alpha", "contrastive-weight", "prior", "beta", "weight-decay", "warmup", "dim")
-LOSS_OPTIONS += ("temperature", "workers", "precision", "weights")
-TUNING_OPTIONS = ("averaging", "drop-path", "crop", "colour", "patience", "references")
-TUNING_OPTIONS += ("accumulate", "seed")
+IMAGES = "val-list images class-names held-out split-seed image-column label-column skip-broken "
+IMAGES += "allow-outside "
+SCORES = "features temperature estimator skip-unknown-classes figures quiet "
+LOSSES = "alpha contrastive-weight prior beta weight-decay warmup dim temperature workers "
+LOSSES += "precision weights " + IMAGES
 RARE = {
-    "analyze": (*SCORE_OPTIONS, "fit-fraction"),
-    "compare": (*SCORE_OPTIONS, *IMAGE_OPTIONS),
-    "extract": ("long-tail", "subset-seed", "dtype", "workers", *IMAGE_OPTIONS),
-    "predict": ("top", "image-column", "skip-broken", "workers", "images"),
-    "tune": (*LOSS_OPTIONS, *IMAGE_OPTIONS, *TUNING_OPTIONS),
-    "train": (
-        *(*LOSS_OPTIONS, *IMAGE_OPTIONS, "store", "delete-store", "checkpoint-every", "test-every"),
-        *("tensorboard", "subset-seed", "mean", "std", "classifier-prior", "family", "estimator"),
-        *("leave-out", "no-classification-view", "classifier-views", "momentum", "schedule"),
-        *("milestones", "clip", "long-tail"),
-    ),
+    "analyze": SCORES + "fit-fraction",
+    "compare": SCORES + IMAGES,
+    "extract": IMAGES + "long-tail subset-seed dtype workers",
+    "predict": "top image-column skip-broken workers images",
+    "tune": LOSSES + "averaging drop-path crop colour patience references accumulate seed",
+    "train": LOSSES + "store delete-store checkpoint-every test-every tensorboard subset-seed mean "
+    "std classifier-prior family estimator leave-out no-classification-view classifier-views "
+    "momentum schedule milestones clip long-tail",
 }
 # Entry points of other distributions, such as the reproduction of the paper.
 GROUP = "resultant.commands"
@@ -234,7 +223,7 @@ def wrapped(text: str) -> str:
 
 def shortened_help(text: str, prog: str) -> str:
     """Leave the options of `RARE` out of a help, and say how many they are."""
-    rare = {f"--{name}" for name in RARE.get(prog.split()[1], ())}
+    rare = {f"--{name}" for name in RARE.get(prog.split()[1], "").split()}
     kept, left_out, skipping = [], 0, False
     for line in text.splitlines():
         if option := re.match(r"[ │] {1,2}(-[\w-]+)", line):

@@ -11,12 +11,10 @@ from torch import Tensor
 
 from resultant.features.rows import AnyArray, NonNumericArray
 
-# Names of columns with a text or an image per row, which a table shows beside the row.
-DESCRIPTIONS = (
-    *("text", "sentence", "title", "caption", "content", "question", "document", "review"),
-    *("image", "image_path", "img", "path", "paths", "file", "file_name", "filename", "files"),
-    *("url", "name"),
-)
+# Names of columns that name an image per row, and of all that a table shows beside the row.
+IMAGES = ("image", "image_path", "img", "path", "paths", "file", "file_name", "filename", "files")
+DESCRIPTIONS = ("text", "sentence", "title", "caption", "content", "question", "document", "review")
+DESCRIPTIONS += (*IMAGES, "url", "name")
 
 
 class Column:

@@ -10,11 +10,12 @@ import numpy as np
 from resultant._core.text import counted
 from resultant.analysis.advice import MOSTLY_RIGHT, own_errors
 from resultant.analysis.result import FeatureResult
+from resultant.features.origins import IMAGES
 from resultant.report import style
 from resultant.report.charts import Axis, Chart, Mark
 from resultant.report.classes import NAMED
 from resultant.report.table import Column, Table, percent
-from resultant.report.thumbnails import COLUMNS, thumbnail
+from resultant.report.thumbnails import thumbnail
 
 # Columns about the row that another row equals.
 OTHER_ROW: dict[str, Any] = {"copy in": str, "its file": str, "its row": str}
@@ -66,7 +67,7 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
             Column("row", places.row.tolist(), str),
             Column("file", places.file.tolist()),
             *(
-                Column(name, values, picture if name.lower() in COLUMNS else shortened)
+                Column(name, values, picture if name.lower() in IMAGES else shortened)
                 for name, values in places.columns.items()
             ),
             Column("split", places.split.tolist()),

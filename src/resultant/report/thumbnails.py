@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-# Columns that name images, suffixes of files that are opened, and the longest side of a picture.
-COLUMNS = ("image", "image_path", "img", "path", "paths", "file", "file_name", "filename", "files")
+# Suffixes of files that are opened, and the longest side of a picture.
 SUFFIXES = (".jpg", ".jpeg", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
 SIDE = 64
 
