@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import normalize
 
 from classifiers.labelled import opposite, sample
@@ -60,16 +61,35 @@ def test_classes_that_no_linear_score_divides(dtype: Any, tmp_path: Path) -> Non
     assert plain.score(q, T) > linear.score(q, T)
 
 
+@pytest.mark.parametrize("refine", [0.3, None])
+def test_folds_are_cold_fits(refine: float | None) -> None:
+    """The features of a fold are centred by its training rows alone."""
+    settings: Any = {"whiten": "within", "shrinkage": 0.3, "lift": 1.0, "refine": refine}
+    splits = list(StratifiedKFold(3).split(X, Y))
+    pairs: Any = [tuple(map(torch.from_numpy, pair)) for pair in splits]
+    folds = Validation(some(), pairs).lifted(1.0).folds(0.3, 1, refine)
+    for (train, test), fold in zip(splits, folds, strict=True):
+        cold = VMFClassifier(0.1, "angular", **settings, scale=1.0).fit(X[train], Y[train])
+        assert fold.y.tolist() == Y[test].tolist()
+        scores = fold.scores("angular", 0.1, 0.0, 0.0).log_softmax(1)
+        # Refinements end at a tolerance, and begin elsewhere here.
+        error = 1e-9 if refine is None else 1e-2
+        np.testing.assert_allclose(scores, cold.predict_log_proba(X[test]), rtol=error, atol=1e-9)
+
+
+def test_the_validation_is_that_of_scikit_learn() -> None:
+    """The score of the search equals that of cold fits on the same folds."""
+    folds = StratifiedKFold(3)
+    settings: Any = {"whiten": "within", "shrinkage": 0.3, "lift": 1.0, "refine": 0.3}
+    settings |= {"prior": 0.0, "scale": 1.0}
+    searched = VMFClassifierCV(cv=folds, **settings, extend=False).fit(X, Y)
+    assert searched.best_params_["lift"] == 1.0 and searched.best_params_["refine"] == 0.3
+    cold = cross_val_score(VMFClassifier(**settings), X, Y, cv=folds, scoring="neg_log_loss")
+    assert searched.best_score_ == pytest.approx(cold.mean(), rel=2e-3)
+
+
 def test_the_search_lifts() -> None:
-    """Validated as a sample of features; chosen where the rows need them."""
-    validation = Validation.of_folds(some(), 3)
-    lifted = Lift.fit(validation.sample, 0.5).lifted(validation.sample)
-    splits = [
-        (train, validation.index[validation.split == k]) for k, train in enumerate(validation.train)
-    ]
-    theirs = Validation(lifted, splits).folds(0.3, 1, 0.3)
-    for ours, fold in zip(validation.lifted(0.5).folds(0.3, 1, 0.3), theirs, strict=True):
-        torch.testing.assert_close(ours.rho, fold.rho)
+    """Chosen where the rows need them."""
     chosen = VMFClassifierCV(cv=3, components=1).fit(X, Y)
     assert chosen.best_params_["lift"] and chosen.best_params_["refine"]
     assert chosen.score(Q, T) > 0.97

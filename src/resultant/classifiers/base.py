@@ -136,11 +136,8 @@ class DirectionClassifier(ScoringClassifier, GrowingClassifier, SetClassifier, S
         self._given_scale()
         self._fitted_with = self._of_fit()
         self.refined_ = self.lift_ = None
-        lift: Any = inputs.positive_or_auto("lift", self.lift)
-        if lift is not None and not is_auto(lift):
-            self.lift_ = Lift.fit(sample, lift)
-            sample = self.lift_.lifted(sample)
         searched, chosen, known = self._search(sample)
+        given = sample
         if chosen is not None:
             self.lift_ = Lift.fit(sample, chosen)
             sample = self.lift_.lifted(sample)
@@ -167,7 +164,7 @@ class DirectionClassifier(ScoringClassifier, GrowingClassifier, SetClassifier, S
         self.scale_ = self.calibration_ = self.conformal_ = None
         if is_auto(self.scale):
             if searched is None:
-                searched, known = self._left_out_scale(sample, plain)
+                searched, known = self._left_out_scale(given, plain)
             self.scale_ = searched
         if self._sums is None and known is not None:
             self._rank(*known)
@@ -184,7 +181,7 @@ class DirectionClassifier(ScoringClassifier, GrowingClassifier, SetClassifier, S
         return None
 
     def _search(self, sample: Sample) -> tuple[float | None, float | None, Known | None]:
-        """Choose what is left to the data; return scale and lift, if they are chosen, and the
+        """Choose what is left to the data; return the scale, if it is chosen, the lift, and the
         validation rows."""
         shrinkages: Any = (1.0 if self._centers else None,)
         if self._whitens:
@@ -197,10 +194,11 @@ class DirectionClassifier(ScoringClassifier, GrowingClassifier, SetClassifier, S
             self._require_refinable(self.realization, self.beta, self.components)
         elif is_auto(self.lift):
             raise ValueError('expected refine with lift="auto", got refine=None')
-        lifts = (None, *LIFTS) if is_auto(self.lift) else (None,)
+        given: Any = inputs.positive_or_auto("lift", self.lift)
+        given, lifts = (None, (None, *LIFTS)) if is_auto(given) else (given, (None,))
         single = len(shrinkages) == len(precisions) == len(lifts) == 1
         if single and not is_auto(self.temperature):
-            return None, None, None
+            return None, given, None
         rule = Rule(0.1, self.realization, finite_number("beta", self.beta))
         axes: dict[str, Sequence[Any]] = {
             "realization": (rule.realization,),
@@ -213,12 +211,12 @@ class DirectionClassifier(ScoringClassifier, GrowingClassifier, SetClassifier, S
         }
         if not is_auto(self.temperature):
             axes["temperature"] = (float(self.temperature),)
-        search = Search(self._validation_of(sample), axes)
+        search = Search(self._validation_of(sample).lifted(given), axes)
         chosen = search.chosen
         self.temperature_, self.shrinkage_ = chosen.point.temperature, chosen.point.shrinkage
         self.refine_ = chosen.point.refine
         known = search.scores(chosen.point), search.validation.y
-        return chosen.scale, chosen.point.lift, known
+        return chosen.scale, chosen.point.lift or given, known
 
     def _validation_of(self, sample: Sample, folds: int | None = None) -> Validation:
         """Return the validation rows of the folds of a sample, or of the first ones."""
@@ -244,7 +242,9 @@ class DirectionClassifier(ScoringClassifier, GrowingClassifier, SetClassifier, S
         if self._sums is None:
             # These have no sums: a fifth of the rows is scored by a fit to the others.
             assert sample is not None
-            part = self._validation_of(sample, 1)
+            part = self._validation_of(sample, 1).lifted(
+                None if self.lift_ is None else self.lift_.k
+            )
             if not len(part.train[0]):
                 return 1.0, None
             shrinkage = None if self.metric_ is None else self.metric_.shrinkage

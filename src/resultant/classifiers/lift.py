@@ -27,8 +27,8 @@ PARTS = ("centre", "frequency", "phase")
 
 @dataclass(frozen=True, eq=False)
 class Lift:
-    r"""Features :math:`\sqrt{2/D}\cos(\sqrt k\,\omega_d^\top x+\phi_d)` of vectors that are centred
-    and normalized again; the frequencies are orthogonal in blocks of p.
+    r"""Features :math:`\cos(\sqrt k\,\omega_d^\top x+\phi_d)`, normalized, of vectors that are
+    centred and normalized again; the frequencies are orthogonal in blocks of p.
 
     Attributes:
         k: Concentration of the kernel.
@@ -60,10 +60,11 @@ class Lift:
         return Lift(k, centre, frequency[:, :FEATURES].to(device), phase.to(device))
 
     def __call__(self, z: Tensor) -> Tensor:
-        """Return the features [N, D] of unit vectors [N, p]; zeros for vectors of zeros."""
+        """Return the features [N, D] of unit vectors [N, p], unit vectors as rows are; zeros for
+        vectors of zeros."""
         x = normalize(z - self.centre.to(z), dim=1)
         s = (math.sqrt(self.k) * (x @ self.frequency.to(z))).add_(self.phase.to(z)).cos_()
-        return s.mul_(math.sqrt(2 / len(self.phase))) * z.any(1, keepdim=True)
+        return normalize(s, dim=1) * z.any(1, keepdim=True)
 
     def lifted(self, sample: Sample) -> Sample:
         """Return the sample with the features of its rows, which are kept in memory."""

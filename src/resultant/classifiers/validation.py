@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -71,6 +70,8 @@ class Validation:
         self.weights = w / w.sum()
         self._folds: dict[Key, list[ValidationFold]] = {}
         self._refinable: dict[int, RefinableFold] = {}
+        self._metrics: dict[int, Metric] = {}
+        self.lift: float | None = None
         self._lifted: dict[float, Validation] = {}
         several = len(splits) > 1 and len(self.index) * len(splits) <= len(pool)
         if merge and several and (torch.bincount(pool, minlength=len(sample.y)) == 1).all():
@@ -100,15 +101,13 @@ class Validation:
         return self._folds[key]
 
     def lifted(self, k: float | None) -> Validation:
-        """Return the same rows lifted to random features, around the centre of all rows."""
+        """Return the same rows lifted to random features; those of a split are centred by its
+        training rows."""
         if k is None:
             return self
         if k not in self._lifted:
-            other = copy.copy(self)
-            other.sample = Lift.fit(self.sample, k).lifted(self.sample)
-            other._folds, other._refinable = {}, {}
-            vars(other).pop("_metrics", None)
-            self._lifted[k] = other
+            other = self._lifted[k] = copy.copy(self)
+            other.lift, other._folds, other._refinable, other._metrics = k, {}, {}, {}
         return self._lifted[k]
 
     def _made(
@@ -116,13 +115,18 @@ class Validation:
     ) -> dict[Key, ValidationFold]:
         """Score the rows of a split; in the first metric, those of all shrinkages of `LADDER`."""
         own, key = self.split == k, (shrinkage, components, refine)
+        if self.lift is not None and (refine is None or k not in self._refinable):
+            around = Lift.fit(self.sample.at(self.train[k]), self.lift)
+            one = copy.copy(self)
+            one.lift, one.sample, one._metrics = None, around.lifted(self.sample), {}
+            return one._made(k, *key)
         if refine is not None:
             return {key: self._refined_fold(k, shrinkage, refine)}
         if components != 1:
             return {key: self._mixture_fold(k, shrinkage, components)}
         if shrinkage is None:
             return {key: self._fold(k, self._rest(k), self._units(self.index[own]))}
-        metric, wanted = self._metrics[k], [shrinkage]
+        metric, wanted = self._metric(k), [shrinkage]
         if self.whiten and all(key[0] is None for key in self._folds):
             wanted = sorted({shrinkage, *LADDER})
         # One rotation serves all shrinkages.
@@ -148,12 +152,13 @@ class Validation:
             raise ValueError(f"{rule}, got none of {rows}")
         return rest
 
-    @cached_property
-    def _metrics(self) -> list[Metric]:
-        """Metrics of the training rows of the splits."""
-        settings: dict[str, Any] = {"center": self.center, "whiten": self.whiten}
-        sums = (self._rest(k, scatter=self.whiten) for k in range(len(self.train)))
-        return [Metric.fit(rest, **settings, dtype=self.sample.rows.dtype) for rest in sums]
+    def _metric(self, k: int) -> Metric:
+        """Return the metric of the training rows of a split."""
+        if k not in self._metrics:
+            settings: dict[str, Any] = {"center": self.center, "whiten": self.whiten}
+            rest = self._rest(k, scatter=self.whiten)
+            self._metrics[k] = Metric.fit(rest, **settings, dtype=self.sample.rows.dtype)
+        return self._metrics[k]
 
     def _units(self, index: Tensor, metric: Metric | None = None) -> Iterator[Tensor]:
         for at in self.sample.chunks(index):
@@ -167,7 +172,7 @@ class Validation:
 
     def _mixture_fold(self, k: int, shrinkage: float | None, number: int | str) -> ValidationFold:
         """Score the validation rows of a split against ``number`` components per class."""
-        metric = None if shrinkage is None else self._metrics[k].with_shrinkage(shrinkage)
+        metric = None if shrinkage is None else self._metric(k).with_shrinkage(shrinkage)
         chosen, w = self.sample.distinct(self.train[k])
         train = self.train[k][chosen]
         y, own = self.sample.y[train], self.split == k
@@ -186,7 +191,7 @@ class Validation:
             cells = REFINE_CELLS / max(1.0, C / REFINE_CLASSES) / len(self.train)
             number = max(int(cells) // self.sample.dim, 2 * C)
             train = train[draw_rows(self.sample.y[train], 1, number)[0]]
-            metric = None if shrinkage is None else self._metrics[k]
+            metric = None if shrinkage is None else self._metric(k)
             rows = torch.cat(list(self._units(self.index[own])))
             self._refinable[k] = RefinableFold(self.sample.at(train), rows, metric)
         scores, sums = self._refinable[k].fit(shrinkage, precision)
