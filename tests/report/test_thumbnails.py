@@ -15,6 +15,8 @@ from resultant.report.thumbnails import SIDE, thumbnail
 Image = pytest.importorskip("PIL.Image")
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_precision")
 def test_rows_to_look_at_have_their_pictures(tmp_path: Path) -> None:
     """From a table that names images to the page: the first row's picture is of its colour."""
     rng, y = np.random.default_rng(0), np.arange(120) % 3
