@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from torch import Tensor
 
 from reference import arb, tables
 from resultant import decompose, tangent_gradient, vmf_score, vmf_score_and_slope, vmf_score_slope
@@ -139,26 +138,6 @@ def test_half_precision_is_float32_rounded(dtype: torch.dtype) -> None:
     q = vmf_score(rho, kappa, 0.1, 128)
     assert q.dtype == dtype
     assert torch.equal(q, vmf_score(rho.float(), 50.0, 0.1, 128).to(dtype))
-
-
-@pytest.mark.slow
-def test_compile() -> None:
-    """One graph with symbolic sizes; gradients in all arguments, of the decomposition too."""
-
-    def total(rho: Tensor, kappa: Tensor, tau: Tensor) -> Tensor:
-        parts = decompose(rho, kappa, tau, 512)
-        return vmf_score(rho, kappa, tau, 512).logsumexp(1).sum() + sum(a.sum() for a in parts)
-
-    compiled = torch.compile(total, fullgraph=True, dynamic=True, backend="aot_eager")
-    for shape in ((8, 5), (7, 4)):
-        inputs = [
-            (torch.rand(shape, dtype=torch.float64) * 2 - 1).requires_grad_(),
-            (torch.rand(shape[1], dtype=torch.float64) * 50).requires_grad_(),
-            torch.tensor(0.1, dtype=torch.float64, requires_grad=True),
-        ]
-        ours = torch.autograd.grad(compiled(*inputs), inputs)
-        expected = torch.autograd.grad(total(*inputs), inputs)
-        torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-11)
 
 
 @pytest.mark.parametrize("p", [2, 3, 17, 128, 2048])
