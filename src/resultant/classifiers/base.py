@@ -218,10 +218,10 @@ class DirectionClassifier(ScoringClassifier, GrowingClassifier, SetClassifier, S
         known = search.scores(chosen.point), search.validation.y
         return chosen.scale, chosen.point.lift or given, known
 
-    def _validation_of(self, sample: Sample, folds: int | None = None) -> Validation:
-        """Return the validation rows of the folds of a sample, or of the first ones."""
+    def _validation_of(self, sample: Sample) -> Validation:
+        """Return the validation rows of the folds of a sample."""
         settings: dict[str, Any] = {"center": self._centers, "whiten": self._whitens}
-        splits = stratified_splits(sample.merged.y)[:folds]
+        splits = stratified_splits(sample.merged.y)
         return Validation(sample.merged, splits, estimator=self.estimator, **settings)
 
     def _finish(self, statistics: ClassStatistics, dtype: torch.dtype) -> None:
@@ -240,25 +240,25 @@ class DirectionClassifier(ScoringClassifier, GrowingClassifier, SetClassifier, S
         if getattr(self.temperature, "ndim", 0):
             return 1.0, None
         if self._sums is None:
-            # These have no sums: a fifth of the rows is scored by a fit to the others.
+            # These have no sums: the rows of each fold are scored by a fit to the others.
             assert sample is not None
-            part = self._validation_of(sample, 1).lifted(
-                None if self.lift_ is None else self.lift_.k
-            )
-            if not len(part.train[0]):
+            part = self._validation_of(sample).lifted(None if self.lift_ is None else self.lift_.k)
+            if not all(map(len, part.train)):
                 return 1.0, None
             shrinkage = None if self.metric_ is None else self.metric_.shrinkage
-            (fold,) = part.folds(shrinkage, require_components(self.components), self.refine_)
-            w = part.weights * float(part.sample.w[part.index].sum())
+            folds = part.folds(shrinkage, require_components(self.components), self.refine_)
+            w = torch.cat([part.weights[part.split == k] for k in range(len(folds))])
+            w = w * float(part.sample.w[part.index].sum())
         else:
             weight = self.statistics_.weight
             number = max(SCALE_ROWS, SCALE_CELLS // len(weight))
             some, w = self._sums.kept.sample(number, weight)
-            fold = self._left_out(some, plain)
-        known = ~fold.absent & (w > 0)
+            folds = [self._left_out(some, plain)]
+        known = ~torch.cat([fold.absent for fold in folds]) & (w > 0)
         if not known.any():
             return 1.0, None
-        scores, y, w = self._fold_scores(fold)[known], fold.y[known], w[known]
+        scores = torch.cat([self._fold_scores(fold) for fold in folds])[known]
+        y, w = torch.cat([fold.y for fold in folds])[known], w[known]
         number = float(w.sum())
         if self.refined_ is not None:
             # The fit knows the shares of the classes; queries have those that ``prior`` says.
