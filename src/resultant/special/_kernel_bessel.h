@@ -3,6 +3,7 @@
 /* The ratio and its derivatives at one block, `differences.RatioSlopes`. */
 typedef struct {
     T r[B], complement[B], first[B], second[B];
+    T under[B]; /* 1/r after a step */
 } Slopes;
 
 /* By one expansion; unless `all`, r and the complement alone. */
@@ -37,7 +38,7 @@ INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x, int all) {
     for (int j = 0; j < e->shift; j++) {
         const T step = e->steps[j];
         EACH {
-            const T below = 1 / (step + y[i] * out->r[i]);
+            const T under = step + y[i] * out->r[i], below = 1 / under;
             if (all) {
                 const T square = below * below, rest = step - y[i] * out->first[i];
                 const T d1_below = -square * (2 * out->r[i] + y[i] * d1[i]);
@@ -48,6 +49,7 @@ INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x, int all) {
             }
             out->complement[i] = (step - x[i] * out->complement[i]) * below;
             out->r[i] = below;
+            out->under[i] = under;
         }
     }
 }
@@ -65,6 +67,7 @@ INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *unshifte
         EACH {
             const int chosen = far == first || square[i] >= e->large;
             out->r[i] = chosen ? at.r[i] : out->r[i];
+            out->under[i] = chosen ? at.under[i] : out->under[i];
             out->complement[i] = chosen ? at.complement[i] : out->complement[i];
         }
         if (all) {
@@ -207,9 +210,9 @@ EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, c
         Slopes slopes;
         if (kind == RATIO) {
             slopes_at(&slopes, &e, &unshifted, at, 0);
-            /* Near one the complement has more digits. */
+            /* Near one the complement has more digits; both expansions have steps. */
             EACH result[i] = slopes.complement[i] < (T)0.25 ? 1 - slopes.complement[i]
-                                                            : at[i] * slopes.r[i];
+                                                            : at[i] / slopes.under[i];
         } else if (kind <= COMPLEMENT) {
             slopes_at(&slopes, &e, &unshifted, at, 1);
             EACH result[i] = kind == FIRST ? slopes.first[i] : slopes.complement[i];

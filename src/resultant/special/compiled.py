@@ -2,6 +2,7 @@
 with the environment variable ``RESULTANT_KERNEL=0``, functions in torch compute the same."""
 
 import ctypes
+import math
 import os
 import zlib
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from resultant._core.autograd import Function
 from resultant._core.modes import is_plain, is_zero_tensor
-from resultant.special.debye import LogDebye, Number, expansion, unshifted, unshifted_from
+from resultant.special.debye import LogDebye, Number, expansion, raised, unshifted, unshifted_from
 from resultant.special.differences import anchor
 
 # Elements per thread; with fewer, starting a thread costs more than it saves.
@@ -77,24 +78,32 @@ def _has_memory(a: Tensor) -> bool:
     return not a.is_neg() and not is_zero_tensor(a)
 
 
-def _table(e: LogDebye, dtype: torch.dtype) -> Tensor:
-    """Return an expansion as the kernel reads it."""
+def _table(e: LogDebye, dtype: torch.dtype, large: float | None = None) -> Tensor:
+    """Return an expansion as the kernel reads it, which takes another one where y + nu^2 is
+    ``large``."""
+    large = unshifted_from(dtype) ** 2 if large is None else large
     weighted = [e.weighted(n) for n in (1, 2, 3)]
     weighted[0][0] = 0.5
     start = [float(a) for a in anchor(e, torch.empty(0, dtype=dtype, device="cpu"))]
     sizes = len(e.coefficients), e.shift
-    header = [e.nu, e.order, e.scale, unshifted_from(dtype) ** 2, *start, *sizes, *e.steps()]
+    header = [e.nu, e.order, e.scale, large, *start, *sizes, *e.steps()]
     tables = [c for values in (e.coefficients, *weighted) for c in values]
     repeated = [c for c in tables for _ in range(BLOCK[dtype])]
     return torch.tensor([*header, *repeated], dtype=dtype, device="cpu")
 
 
 @lru_cache(maxsize=1024)
-def _tables(nu: float, dtype: torch.dtype, absolute: bool = False) -> tuple[Any, ...]:
-    """Return the addresses of the two expansions at ``nu``, and the tensors to keep meanwhile."""
+def _tables(
+    nu: float, dtype: torch.dtype, absolute: bool = False, ratio: bool = False
+) -> tuple[Any, ...]:
+    """Return the addresses of the two expansions at ``nu``, and the tensors to keep meanwhile; all
+    have steps for the ``ratio``."""
     e = expansion(nu, dtype, absolute=absolute)
-    near = _table(e, dtype)
-    direct = _table(unshifted(e, dtype), dtype) if e.shift else near
+    if not e.shift:
+        near = direct = _table(raised(e, dtype), dtype, math.inf) if ratio else _table(e, dtype)
+    else:
+        beyond = unshifted(e, dtype)
+        near, direct = _table(e, dtype), _table(raised(beyond, dtype) if ratio else beyond, dtype)
     return near.data_ptr(), direct.data_ptr(), near, direct
 
 
@@ -126,7 +135,7 @@ def bessel(kind: str, nu: float, *x: Tensor) -> Tensor:
     """Compute one of `KINDS` of x or, for the integral of R, of its two ends, which broadcast."""
     inputs = [a.contiguous() for a in (torch.broadcast_tensors(*x) if len(x) > 1 else x)]
     out = torch.empty_like(inputs[-1])
-    near, direct, *_arrays = _tables(nu, out.dtype, kind.startswith("log"))
+    near, direct, *_arrays = _tables(nu, out.dtype, kind.startswith("log"), kind == "ratio")
     lower, upper, to = inputs[0].data_ptr(), inputs[-1].data_ptr(), out.data_ptr()
     call, number = _function("bessel", out.dtype, 5, 2), KINDS.index(kind)
 

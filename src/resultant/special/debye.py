@@ -114,6 +114,12 @@ def unshifted(e: LogDebye, dtype: torch.dtype) -> LogDebye:
     return _expansion(e.nu, 0, smallest_order(dtype), dtype)
 
 
+def raised(e: LogDebye, dtype: torch.dtype) -> LogDebye:
+    """Return the expansion one order above, or one with steps itself: the ratio after a step down
+    has fewer roundings than (4)."""
+    return e if e.shift else _expansion(e.nu, 1, e.scale + 1, dtype)
+
+
 def unshifted_from(dtype: torch.dtype) -> float:
     """Return the s from which on the expansion at any order nu needs no shift."""
     return 1.5 * smallest_order(dtype)

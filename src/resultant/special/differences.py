@@ -85,13 +85,15 @@ def ratio_value(nu: Number, x: Tensor) -> Tensor:
     y = x * x
 
     def value(e: LogDebye) -> Tensor:
-        p = point(e, y)
+        e = debye.raised(e, x.dtype)
+        p, below = point(e, y), torch.ones_like(x)
         e1, r = corrected(e, p)
         complement = complement_at(e, p, x, e1)
         for step in e.steps():
-            r = (step + y * r).reciprocal()  # (10)
+            below = step + y * r
+            r = below.reciprocal()  # (10)
             complement = (step - x * complement) * r  # (13)
-        return torch.where(complement < 0.25, 1 - complement, x * r)
+        return torch.where(complement < 0.25, 1 - complement, x / below)
 
     return by_order(nu, x.dtype, lambda e: (unshifted_if_large(value, e, y),))[0]
 
