@@ -147,8 +147,10 @@ def test_package_has_its_names_and_no_others(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_wrong_name_is_answered_with_the_right_one(wrong: str, right: str) -> None:
     with pytest.raises(ImportError, match=f"no attribute '{wrong}'; did you mean .*{right}"):
         exec(f"from resultant import {wrong}")
-    with pytest.raises(AttributeError, match=right):
+    with pytest.raises(AttributeError, match=right) as error:
         getattr(resultant, wrong)
+    *_, names = str(error.value).rstrip("?").split("did you mean ")
+    assert len(names.split(" or ")) == len({*names.split(" or ")})
     assert not hasattr(resultant, wrong)
 
 

@@ -75,7 +75,8 @@ def _unknown(name: str) -> str:
 
     known = {n.lower(): n for n in [*_public(), *_FOLDERS]} | _KNOWN_AS
     close = get_close_matches(name.lower(), known, 2) or [n for n in known if name.lower() in n][:2]
-    advice = f"; did you mean {' or '.join(known[n] for n in close)}?" if close else ""
+    names = dict.fromkeys(known[n] for n in close)
+    advice = f"; did you mean {' or '.join(names)}?" if names else ""
     return f"module 'resultant' has no attribute {name!r}{advice}"
 
 

@@ -104,6 +104,7 @@ def test_the_command_gives_the_result_of_one_machine(
         os.kill(victim, 0)
     found = results[0]["features"][0]["methods"]
     assert {m["rows"] for m in found if m["key"] in REALIZATIONS} == {ROWS}
+    assert "refined" in {m["key"] for m in found}
     alike(results[1], results[0], 1e-5, 1e-6)
 
 

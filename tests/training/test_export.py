@@ -60,6 +60,7 @@ HEADS: dict[str, Any] = {
     "native, prior": lambda: fitted(VMFClassifier(realization="native", prior=1.0)),
     "mixture": lambda: fitted(VMFClassifier(components=2)),
     "refined": lambda: fitted(VMFClassifier(refine=0.3, whiten="within", shrinkage=0.85)),
+    "lifted": lambda: fitted(VMFClassifier(refine=0.3, lift=1.0, whiten="within", shrinkage=0.85)),
     "prototypes": lambda: fitted(CosinePrototypeClassifier()),
     "two classes": lambda: fitted(VMFClassifier(), C=2),
     "logistic": lambda: scikit(Normalizer(), LogisticRegression()),
@@ -134,7 +135,7 @@ def test_one_file_of_onnx(tmp_path: Path) -> None:
     """The same probabilities in onnxruntime, of any number of pictures; the view is in the file."""
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    for name in ("own", "whitened", "refined", "native, prior", "standardized"):
+    for name in ("own", "whitened", "refined", "lifted", "native, prior", "standardized"):
         model, path = Model(network(), HEADS[name]()), tmp_path / f"{name}.onnx"
         export(model, path)
         session = onnxruntime.InferenceSession(path)
@@ -146,4 +147,4 @@ def test_one_file_of_onnx(tmp_path: Path) -> None:
             np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-5)
         about = session.get_modelmeta().custom_metadata_map
         assert json.loads(about["classes"]) == ["a", "b", "c, d"] and about["size"] == "32"
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.iterdir())) == 6
