@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from resultant.images.opening import open_images, open_pictures
 from resultant.images.photo_views import normalize
 from resultant.images.source import ImageSplits
 from resultant.images.vision import vision_module
-from resultant.training import encoder, tune_steps
+from resultant.training import encoder, extract, tune_steps
 from resultant.training.checkpoints import TRAINED, load_network
 from resultant.training.config import TuneConfig
 from resultant.training.encoder import build
@@ -46,14 +47,16 @@ COMMAND = (
 )
 
 
-def write_colours(root: Path, sizes: Mapping[str, int] = SIZES, seed: int = 0) -> Path:
+def write_colours(
+    root: Path, sizes: Mapping[str, int] = SIZES, seed: int = 0, width: int = 20
+) -> Path:
     """Write pictures of noise around a colour of the class, as ``root/CLASS/i.png``."""
     rng = np.random.default_rng(seed)
     for c, (name, number) in enumerate(sizes.items()):
         (root / name).mkdir(parents=True)
         colour = np.random.default_rng(c).integers(90, 166, 3)
         for i in range(number):
-            pixels = (colour + 60 * rng.normal(size=(20, 20, 3))).clip(0, 255)
+            pixels = (colour + 60 * rng.normal(size=(20, width, 3))).clip(0, 255)
             Image.fromarray(pixels.astype(np.uint8)).save(root / name / f"{i}.png")
     return root
 
@@ -212,23 +215,28 @@ def test_numbers_of_the_best_epoch_are_those_of_its_network() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("there")
+@pytest.mark.parametrize("mode", ["center", "squash"])
 def test_a_network_is_trained_on_what_it_is_tested_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This network is tested on pictures resized by the bicubic filter, and sees the difference."""
-    assert encoder.model_settings(BICUBIC).interpolation == "bicubic"
-    used, build = [], rendering.Rendering.__init__
+    """This network is tested on pictures resized by the bicubic filter, and sees the difference;
+    others see the whole of a wide picture."""
+    settings, used, build = encoder.model_settings, [], rendering.Rendering.__init__
+    assert settings(BICUBIC).interpolation == "bicubic"
 
     def spy(self: Any, *given: Any, **named: Any) -> None:
         build(self, *given, **named)
         used.append(self.resizing)
 
+    monkeypatch.setattr(extract, "model_settings", lambda name: replace(settings(name), mode=mode))
     monkeypatch.setattr(rendering.Rendering, "__init__", spy)
-    result = run(tmp_path / "out", model=BICUBIC, epochs=1)
-    assert set(used) == {Image.Resampling.BICUBIC} and len(used) == 2
+    data = str(write_colours(tmp_path / "wide", width=35))
+    result = run(tmp_path / "out", data=data, model=BICUBIC, epochs=1)
+    assert set(used) == {Image.Resampling.BICUBIC}
     (line,) = (tmp_path / "out/training/metrics.jsonl").read_text().splitlines()
     own = next(m for m in result.report["methods"] if m["key"] == "own")
     assert json.loads(line)["accuracy"] == pytest.approx(own["validation"], abs=1e-6)
+    assert result.model.network is not None and result.model.network.view.mode == mode
 
 
 @pytest.mark.parametrize(("images", "expected"), [(400, 40), (5_000, 500), (20_000, 500)])

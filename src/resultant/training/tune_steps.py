@@ -29,7 +29,7 @@ from resultant.analysis.read import ready
 from resultant.analysis.split import Settings, choose_metric, plan, row_weights
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
-from resultant.images.evaluation import StoredViews
+from resultant.images.evaluation import StoredViews, Views, source_views
 from resultant.images.photo_views import PhotoView
 from resultant.images.source import ImageSplits
 from resultant.images.store import ImageStore, OnImages, delete_stores, open_store
@@ -191,7 +191,12 @@ class Tuning:
             return [open_store(s, self.out / STORE, *options, **of_view) for s in sources]
 
         @cache
-        def views() -> StoredViews:
+        def views() -> Views:
+            if view.mode != "center":
+                # Squashed or padded, not cut.
+                return lambda rows: source_views(
+                    self.val, view, config.channels, self.device, self.workers, rows
+                )
             return StoredViews(stores()[1], view, config.channels, dtype, self.device)
 
         batches = Batches(
