@@ -1,6 +1,7 @@
 """Small fits use one thread of torch, since several wait for each other on a busy machine."""
 
 from collections.abc import Iterator
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -54,3 +55,26 @@ def test_threads_of_a_refinement_that_fails(monkeypatch: pytest.MonkeyPatch) -> 
         VMFClassifier(refine=1.0).fit(X, y)
     assert seen == [1]
     assert torch.get_num_threads() == 2
+
+
+def test_threads_of_fits_that_overlap() -> None:
+    """The second begins while the first has one thread, and ends after it."""
+    began, ended = Event(), Event()
+
+    def second() -> None:
+        with threads.few_threads(1):
+            began.set()
+            ended.wait(60)
+
+    with threads.few_threads(1):
+        other = Thread(target=second)
+        other.start()
+        assert began.wait(60) and torch.get_num_threads() == 1
+    ended.set()
+    other.join()
+    # A thread of Python starts with the number that was set last.
+    found: list[int] = []
+    last = Thread(target=lambda: found.append(torch.get_num_threads()))
+    last.start()
+    last.join()
+    assert (torch.get_num_threads(), found) == (2, [2])
