@@ -119,9 +119,14 @@ def test_stores_and_analyzed_records(tmp_path: Path) -> None:
     assert grid is not None and result[none] is None
     for beta in (0.0, 1.5):
         for gamma in (-1.0, 1.0):
-            change = grid.point("temperature", beta, gamma).change
+            edited, native = (
+                grid.point("temperature", beta, gamma),
+                grid.point("native", gamma=gamma),
+            )
             ours = result[f"β = {beta:g}, γ = {gamma:g}", "ResNet-50"]
-            assert change is not None and ours.mean == pytest.approx(100 * change, abs=1e-12)
+            assert edited.accuracy is not None and native.accuracy is not None
+            change = edited.accuracy - native.accuracy
+            assert ours.mean == pytest.approx(100 * change, abs=1e-12)
     unstated = compute(added(tmp_path, "imagenet-lt-resnext50"))
     assert unstated[none] == result[none[0], "ResNet-50"]
     kept = {"proco": evidence.summary(store, "projection", "proco")}

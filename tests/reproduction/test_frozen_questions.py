@@ -114,7 +114,7 @@ def test_answers_on_a_gpu(small_analysis: Analysis, monkeypatch: pytest.MonkeyPa
         s = small_space(estimator="banerjee", device=device, **options)
         pairs = choose_pairs(s, 1, 1)
         answers = (
-            compare_gradients(s, 50, gamma=1.0, seed=1),
+            compare_gradients(s, 50, seed=1),
             self_inclusion(s, 60),
             same_state(s, 0.5, gamma=-1.0, per_class=2),
             analysis.boundary_displacement(s, pairs, beta=0.5),
