@@ -145,9 +145,7 @@ def reference(p: Picture, row: list[float], size: int, fill: tuple[float, ...] =
     of = dict(zip(COLUMNS, row, strict=True))
     top, left, height, width = (int(of[k]) for k in ("top", "left", "height", "width"))
     p = p.crop((left, top, left + width, top + height))
-    p = p.resize((int(of["columns"]), int(of["rows"])), BILINEAR)
-    down, across = int(of["down"]), int(of["across"])
-    p = p.crop((across, down, across + size, down + size))
+    p = p.resize((size, size), BILINEAR)
     p = ImageOps.mirror(p) if of["flip"] else p
     warp: dict[str, Any] = {"fillcolor": tuple(map(int, fill))}
     named = colours() | {

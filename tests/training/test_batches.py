@@ -11,8 +11,7 @@ from torch import Tensor
 
 from images.test_store import source
 from resultant._core import distributed
-from resultant.images.evaluation import EvaluationView, StoredViews
-from resultant.images.photo_views import classification_view, contrastive_view, normalize
+from resultant.images.photo_views import classification_view, contrastive_view
 from resultant.images.store import ImageStore, open_store
 from resultant.training.batches import Batches, ahead
 
@@ -54,19 +53,6 @@ def test_processes_share_a_batch(store: ImageStore, monkeypatch: pytest.MonkeyPa
         joined = torch.cat([share[0].unflatten(0, (3, 4)) for share in shares], 1)
         assert torch.equal(joined.flatten(0, 1), views)
         assert torch.equal(torch.cat([share[1] for share in shares]), labels)
-
-
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-def test_evaluation_views_are_those_of_timm(tmp_path: Path, interpolation: str) -> None:
-    """Of stored images, enlarged or reduced before, as straight from the source."""
-    images, view = source(tmp_path / "files", 26), EvaluationView(VIEW, interpolation=interpolation)
-    assert {min(images.read(i).size) > view.short_side for i in range(26)} == {True, False}
-    store = open_store(
-        images, tmp_path / "s", view.short_side, workers=0, interpolation=interpolation
-    )
-    (views,) = StoredViews(store, view, CHANNELS, torch.float32, CPU)(torch.arange(26))
-    levels = torch.stack([view(images.read(i)) for i in range(26)])
-    assert torch.equal(views, normalize(levels, *CHANNELS))
 
 
 def test_thread_ends_with_its_reader() -> None:

@@ -40,8 +40,7 @@ def test_a_network_is_trained_on_what_it_is_tested_on(
     monkeypatch.setattr(rendering.Rendering, "__init__", spy)
     data = str(write_colours(tmp_path / "wide", width=35))
     result = run(tmp_path / "out", data=data, model=BICUBIC, epochs=1)
-    # The views of the training, and stored ones to validate, which are cut from the middle.
-    assert used == [Image.Resampling.BICUBIC] * (2 if mode == "center" else 1)
+    assert used == [Image.Resampling.BICUBIC]
     (line,) = (tmp_path / "out/training/metrics.jsonl").read_text().splitlines()
     own = next(m for m in result.report["methods"] if m["key"] == "own")
     assert json.loads(line)["accuracy"] == pytest.approx(own["validation"], abs=1e-6)

@@ -39,13 +39,13 @@ class ContrastiveView(photo.PhotoView):
     size: int = 32
 
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
-        """Draw parameters [N, 30] of images that already have ``size``."""
+        """Draw parameters [N, 26] of images that already have ``size``."""
         uniform = photo.uniforms(len(sizes), generator)
         box = photo.draw_boxes(sizes.double(), self.scale, self.ratio, uniform)
         flip, chance, grey = uniform(3).split(1, 1)
         # The draws are positions in the order.
         steps = self._jitter(chance, uniform(4), uniform(4).argsort(1))
-        rows = photo.parameters(box, self.size, flip < 0.5, [*steps, self._grey(grey)])
+        rows = photo.parameters(box, flip < 0.5, [*steps, self._grey(grey)])
         return rows.float().double()
 
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ class ClassificationView:
     size: int = 32
 
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
-        """Draw parameters [N, 32]: rows of `COLUMNS`, and the centre of the square."""
+        """Draw parameters [N, 28]: rows of `COLUMNS`, and the centre of the square."""
         uniform = photo.uniforms(len(sizes), generator)
         corner = (uniform(2) * (2 * PADDING + 1)).floor() - PADDING
         flip = uniform(1) < 0.5
@@ -125,7 +125,7 @@ class ClassificationView:
             used, value = chance[:, k] < p, torch.where(sign[:, k], below, above)
             steps.append(torch.stack((code * used, value, filters * used), 1))
         box = torch.cat((corner, torch.full_like(corner, self.size)), 1)
-        rows = photo.parameters(box, self.size, flip, steps)
+        rows = photo.parameters(box, flip, steps)
         return torch.cat((rows, (uniform(2) * self.size).floor()), 1).float().double()
 
     def __call__(self, images: Tensor, parameters: Tensor) -> Tensor:

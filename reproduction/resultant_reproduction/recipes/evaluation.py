@@ -18,9 +18,8 @@ from resultant._core.memory import DEVICE_BYTES, rows_per_chunk
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.images.evaluation import EvaluationView, StoredViews, Views, source_views
+from resultant.images.evaluation import EvaluationView, Views, source_views
 from resultant.images.source import ImageSource, ImageSplits
-from resultant.images.store import open_store
 from resultant.training.config import ProbeConfig
 from resultant.training.encoder import Outputs
 from resultant.training.evaluation import shared_outputs
@@ -67,24 +66,20 @@ def image_features(
 ) -> Features:
     """Compute the features of the network of a job; every process computes a share of them."""
     trainer, config, device = trained.trainee, trained.job.config, trained.trainee.device
-    view, batches = EvaluationView(config.size), trainer.batches
+    view = EvaluationView(config.size)
 
-    def stored(source: ImageSource) -> SplitFeatures:
-        """Compute features of images that are decoded already, in the store of the training."""
-        store = open_store(source, batches.store.folder.parent, view.short_side, workers)
-        place = batches.placement if source is batches.source else None
-        views = StoredViews(store, view, config.channels, torch.float32, device, place)
+    def features(source: ImageSource) -> SplitFeatures:
+        views = partial(source_views, source, view, config.channels, device, workers)
         return _features(trainer, views, torch.from_numpy(source.labels))
 
-    held_out = {name: stored(source) for name, source in data.held_out_splits.items()}
+    held_out = {name: features(source) for name, source in data.held_out_splits.items()}
     if not held_out:
         raise ValueError("expected held-out images to evaluate on, got only training images")
     test, val = held_out.pop(data.held_out), held_out.get("val")
     if data.balanced is None:
-        return Features(stored(data.train), test, val, None)
-    # The subset is computed once, with the others, which no store holds.
-    views = partial(source_views, data.balanced, view, config.channels, device, workers)
-    balanced = _features(trainer, views, torch.from_numpy(data.balanced.labels))
+        return Features(features(data.train), test, val, None)
+    # The subset is computed once, with the others.
+    balanced = features(data.balanced)
     train = balanced.rows(torch.from_numpy(data.train.positions_in(data.balanced)))
     return Features(train, test, val, balanced)
 

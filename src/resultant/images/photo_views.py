@@ -30,10 +30,8 @@ LEVELS = {"posterize": 4, "solarize": 256, "solarize_add": 110}
 # Jitter, grey and two layers of RandAugment.
 STEPS = 7
 BOX = ("top", "left", "height", "width")
-# The size that the box is resized to, and the first row and column of the window.
-WINDOW = ("rows", "columns", "down", "across")
 STEP = tuple(f"{part}{k}" for k in range(STEPS) for part in ("code", "value", "filter"))
-COLUMNS = (*BOX, *WINDOW, "flip", *STEP)
+COLUMNS = (*BOX, "flip", *STEP)
 # Filters of a warp, the last number of a step.
 BILINEAR, CUBIC, NEAREST = 0.0, 1.0, 2.0
 
@@ -95,7 +93,7 @@ class PhotoView:
     layers: int = 0
 
     def draw(self, sizes: Tensor, generator: Generator) -> Tensor:
-        """Draw parameters [N, 30] of images of ``sizes`` [N, 2], float64, in columns `COLUMNS`."""
+        """Draw parameters [N, 26] of images of ``sizes`` [N, 2], float64, in columns `COLUMNS`."""
         n, sizes = len(sizes), sizes.double()
         uniform = uniforms(n, generator)
         box, flip = draw_boxes(sizes, self.scale, self.ratio, uniform), uniform(1) < 0.5
@@ -106,7 +104,7 @@ class PhotoView:
         for layer in range(2):
             gauss = torch.randn(n, generator=generator, dtype=torch.float64)
             steps.append(self._random(layer < self.layers, gauss, uniform(4)))
-        return parameters(box, self.size, flip, steps)
+        return parameters(box, flip, steps)
 
     def _jitter(self, chance: Tensor, share: Tensor, order: Tensor) -> list[Tensor]:
         """Return four steps [n, 3]: the adjustments in the order of ``order`` [n, 4]."""
@@ -142,10 +140,9 @@ class PhotoView:
         return torch.stack((code.double(), value, (kind < 0.5).double()), 1)
 
 
-def parameters(box: Tensor, size: int, flip: Tensor, steps: Sequence[Tensor]) -> Tensor:
-    """Return rows of `COLUMNS` of boxes [n, 4] resized to ``size``, flips [n, 1], steps [n, 3]."""
-    window = box.new_tensor([size, size, 0, 0]).expand(len(box), -1)
-    rows = torch.cat((box, window, flip, *steps), 1)
+def parameters(box: Tensor, flip: Tensor, steps: Sequence[Tensor]) -> Tensor:
+    """Return rows of `COLUMNS` of boxes [n, 4], flips [n, 1] and steps [n, 3]."""
+    rows = torch.cat((box, flip, *steps), 1)
     return torch.nn.functional.pad(rows, (0, len(COLUMNS) - rows.shape[1]))
 
 
@@ -157,16 +154,6 @@ def contrastive_view(size: int = 224) -> PhotoView:
 def classification_view(size: int = 224) -> PhotoView:
     """Return the view of the classifier, with jitter without hue and ``rand-m10-n2-mstd0.5``."""
     return PhotoView(size=size, jitter=(0.4, 0.4, 0.4, 0.0), p_jitter=1.0, p_grey=0.0, layers=2)
-
-
-def evaluation_parameters(sizes: Tensor, size: int, short_side: int) -> Tensor:
-    """Return parameters [N, 30]: the shorter side to ``short_side``, then the centre crop."""
-    sizes = sizes.double()
-    resized = (short_side * sizes / sizes.amin(1, keepdim=True)).floor()
-    # Half to even, as in torchvision.
-    window = ((resized - size) / 2).round()
-    rest = sizes.new_zeros(len(sizes), len(COLUMNS) - len(BOX) - len(WINDOW))
-    return torch.cat((torch.zeros_like(sizes), sizes, resized, window, rest), 1)
 
 
 def matrices(code: Tensor, value: Tensor, size: int) -> Tensor:
@@ -212,26 +199,26 @@ class Plan(NamedTuple):
 def plan(
     parameters: Tensor, size: int, taps: int, sides: Tensor | None = None, *, reach: int = 1
 ) -> Plan:
-    """Compute a plan of views [n, 30]; pixels beyond ``sides`` [n, 2], if given, are black. The
+    """Compute a plan of views [n, 26]; pixels beyond ``sides`` [n, 2], if given, are black. The
     filter of resizing ``reach``-es one pixel, bilinear, or two, bicubic."""
-    steps = parameters[:, 9:].unflatten(1, (STEPS, 3))
+    steps = parameters[:, 5:].unflatten(1, (STEPS, 3))
     maps = matrices(steps[:, :, 0], steps[:, :, 1], size)
     # In multiples of 2^-16 at the centres of pixels, as in Pillow.
     centre = maps[..., 2] + (maps[..., 0] + maps[..., 1]) * 0.5
     fixed = torch.cat((maps[..., :2], centre[..., None]), -1).mul_(65536).add_(0.5).floor_()
     maps = torch.where((steps[:, :, 2] == NEAREST)[:, :, None, None], fixed, maps)
-    top, left, height, width, rows, columns, down, across, flip = parameters[:, :9].unbind(1)
-    first_rows, row_weights = axis_taps(top, height, rows, down, size, taps, reach)
-    first, weights = axis_taps(left, width, columns, across, size, taps, reach)
+    top, left, height, width, flip = parameters[:, :5].unbind(1)
+    first_rows, row_weights = axis_taps(top, height, size, taps, reach)
+    first, weights = axis_taps(left, width, size, taps, reach)
     if sides is not None:
         row_weights = _within(first_rows, row_weights, sides[:, :1])
         weights = _within(first, weights, sides[:, 1:])
     mirrored = flip[:, None] != 0
     first = torch.where(mirrored, first.flip(1), first)
     weights = torch.where(mirrored[:, :, None], weights.flip(1), weights)
-    counts = (2 * reach * (parameters[:, 2:4] / parameters[:, 4:6]).clamp_min(1.0)).ceil().int()
-    shrunk = height - rows
-    swapped = (shrunk > 0) & (shrunk > 2 * (width - columns)) & COLUMNS_FIRST
+    counts = (2 * reach * (parameters[:, 2:4] / size).clamp_min(1.0)).ceil().int()
+    shrunk = height - size
+    swapped = (shrunk > 0) & (shrunk > 2 * (width - size)) & COLUMNS_FIRST
 
     def ordered(a: Tensor) -> Tensor:
         """Return rows and columns [n, 2, ...] in the order of the plan."""
@@ -245,12 +232,9 @@ def plan(
     )
 
 
-def most_taps(parameters: Tensor, reach: int = 1) -> int:
-    """Return the most taps of any pixel of views with parameters [..., 30], on the CPU."""
-    length, outputs = parameters[..., 2:4].flatten(), parameters[..., 4:6].flatten()
-    if not len(length):
-        return 2 * reach
-    return math.ceil(2 * reach * max(1.0, float((length.double() / outputs.double()).max())))
+def most_taps(parameters: Tensor, size: int, reach: int = 1) -> int:
+    """Return the most taps of any pixel of views with parameters [n, 26], on the CPU."""
+    return math.ceil(2 * reach * max(1.0, float(parameters[:, 2:4].max()) / size))
 
 
 def filtered(x: Tensor, reach: int) -> Tensor:
@@ -263,22 +247,15 @@ def filtered(x: Tensor, reach: int) -> Tensor:
 
 
 def axis_taps(
-    start: Tensor,
-    length: Tensor,
-    outputs: Tensor,
-    window: Tensor,
-    size: int,
-    number: int,
-    reach: int = 1,
+    start: Tensor, length: Tensor, size: int, number: int, reach: int = 1
 ) -> tuple[Tensor, Tensor]:
     """Return the first source pixels [N, size] and the weights [N, size, number] of the taps of
-    windows in boxes along one axis, which are resized to ``outputs`` pixels."""
-    length, outputs = length.double()[:, None], outputs.double()[:, None]
-    scale = length / outputs
+    boxes along one axis, which are resized to ``size`` pixels."""
+    length = length.double()[:, None]
+    scale = length / size
     stretch = scale.clamp_min(1.0)
     support = reach * stretch
-    at = torch.arange(size, device=length.device) + window.double()[:, None]
-    centre = (at + 0.5) * scale
+    centre = (torch.arange(size, device=length.device) + 0.5) * scale
     low = (centre - support + 0.5).trunc().clamp_min(0.0)
     high = torch.minimum((centre + support + 0.5).trunc(), length)
     inverse = 1 / stretch

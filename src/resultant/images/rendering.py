@@ -66,11 +66,11 @@ class Rendering:
             self.tables = torch.empty(number, 256, dtype=torch.int32, device=device)
 
     def plan(self, parameters: Tensor, sides: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Prepare parameters [n, 30] of views, on the CPU, for a call; ``sides`` as in `plan`."""
+        """Prepare parameters [n, 26] of views, on the CPU, for a call; ``sides`` as in `plan`."""
         if not self.kernel:
             return (parameters,)
         reach = REACH[self.resizing]
-        on_device, taps = moved(parameters, self.device), most_taps(parameters, reach)
+        on_device, taps = moved(parameters, self.device), most_taps(parameters, self.size, reach)
         return plan(on_device, self.size, taps, sides, reach=reach)
 
     def __call__(
@@ -97,7 +97,7 @@ def levels(
     fill: tuple[int, ...],
     resizing: Resampling = Resampling.BILINEAR,
 ) -> Tensor:
-    """Compute views uint8 [N, 3, size, size] with parameters [N, 30] from flat uint8 pixels."""
+    """Compute views uint8 [N, 3, size, size] with parameters [N, 26] from flat uint8 pixels."""
     steps = drawn[:, STEP:].unflatten(1, (photo.STEPS, 3))
     maps = photo.matrices(steps[:, :, 0], steps[:, :, 1], size).flatten(2).tolist()
     out = np.empty((len(drawn), size, size, 3), np.uint8)
@@ -118,14 +118,12 @@ def levels(
 
 
 def crop(image: Image.Image, row: list[int], size: int, resizing: Resampling) -> Image.Image:
-    """Resize a box, cut a window from it, and mirror it; pixels outside the image are black."""
-    top, left, height, width, rows, columns, down, across, flip = row
+    """Resize a box, and mirror it; pixels outside the image are black."""
+    top, left, height, width, flip = row
     if (left, top, width, height) != (0, 0, *image.size):
         image = image.crop((left, top, left + width, top + height))
-    if image.size != (columns, rows):
-        image = image.resize((columns, rows), resizing)
-    if (across, down, size, size) != (0, 0, columns, rows):
-        image = image.crop((across, down, across + size, down + size))
+    if image.size != (size, size):
+        image = image.resize((size, size), resizing)
     return ImageOps.mirror(image) if flip else image
 
 

@@ -227,6 +227,12 @@ class ImageSplits:
         return "val" if self.test is None else "test"
 
 
+def require_whole(sources: Iterable[ImageSource], workers: int | None = None) -> None:
+    """Decode every image by threads; a broken one is an error now, and not after an epoch."""
+    for source in sources:
+        deque(in_threads(source.read, range(len(source)), workers), maxlen=0)
+
+
 def without_broken(splits: ImageSplits, workers: int | None = None) -> ImageSplits:
     """Decode every image by threads and leave out the broken ones, named in ``skipped``."""
 

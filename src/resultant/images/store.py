@@ -173,15 +173,10 @@ def delete_stores(folder: str | os.PathLike[str]) -> None:
 
 class Placement:
     """Pixels of batches of ``number`` images at most, for the views of a device, ``slots`` batches
-    at a time; on the GPU for the kind ``gpu``, and for ``auto`` if they fit."""
+    at a time; all pixels are on the GPU if they fit."""
 
     def __init__(
-        self,
-        store: ImageStore,
-        device: torch.device,
-        number: int,
-        slots: int = 1,
-        kind: str = "auto",
+        self, store: ImageStore, device: torch.device, number: int, slots: int = 1
     ) -> None:
         self.store, self.pixels, self.number = store, store.pixels, number
         self.buffers: Tensor | None = None
@@ -190,8 +185,7 @@ class Placement:
             return
         # The cache of the allocator is free memory too.
         torch.cuda.empty_cache()
-        fits = len(store.pixels) + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]
-        if kind == "gpu" or (kind == "auto" and fits):
+        if len(store.pixels) + MARGIN_BYTES < torch.cuda.mem_get_info(device)[0]:
             self.pixels = store.pixels.to(device)
             self.text = f"decoded images: {data_size(len(store.pixels))} on the GPU"
             return

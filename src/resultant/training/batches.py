@@ -42,14 +42,13 @@ class Batches:
         channels: tuple[Channels, Channels],
         dtype: torch.dtype,
         device: torch.device,
-        residency: str = "auto",
         note: Callable[[str], object] | None = None,
         interpolation: str = "bilinear",
     ) -> None:
         require_batches(len(source), batch_size)
         self.source, self.decoded, self.kinds, self.seed = source, decoded, views, seed
         self.batch_size, self.device, cuda = batch_size, device, device.type == "cuda"
-        self.residency, self.note = residency, note
+        self.note = note
         self.all_labels = torch.from_numpy(source.labels)
         self.images, rank = batch_size // distributed.world_size(), distributed.rank()
         self.share = slice(rank * self.images, (rank + 1) * self.images)
@@ -81,8 +80,7 @@ class Batches:
 
     @cached_property
     def placement(self) -> Placement:
-        options = placed_on(self.device), self.images, self.slots, self.residency
-        placement = Placement(self.store, *options)
+        placement = Placement(self.store, placed_on(self.device), self.images, self.slots)
         if self.note is not None:
             self.note(placement.text)
         return placement

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ import torch
 from resultant._core import distributed
 from resultant._core.device import device_of
 from resultant._core.tensor_files import read_metadata
-from resultant.images.evaluation import EvaluationView, StoredViews
+from resultant.images.evaluation import EvaluationView, source_views
 from resultant.images.longtail import long_tail_indices
 from resultant.images.photo_views import classification_view, contrastive_view
-from resultant.images.source import ImageSource, ImageSplits
+from resultant.images.source import ImageSplits, require_whole
 from resultant.images.store import ImageStore, OnImages, open_store
 from resultant.training.batches import Batches
 from resultant.training.checkpoints import save_network
@@ -77,13 +77,12 @@ def train_images(
     on_step: Callable[[float], object] | None = None,
     *,
     store: Path | None = None,
-    residency: str = "auto",
     on_images: OnImages | None = None,
     note: Callable[[str], object] | None = None,
 ) -> Trained[Trainer]:
     """Train the one run of a job on images; return the network and the metrics.
 
-    The images are decoded first, to a store on the disk that later jobs use too.
+    The training images are decoded first, to a store on the disk that later jobs use too.
 
     Args:
         job: The run, its configuration, and the folder, as in the example of `Job`.
@@ -93,8 +92,7 @@ def train_images(
         on_progress: Called after every epoch; see `resultant.training.loop.train`.
         on_step: Called with the finished share of an epoch after every step.
         store: Folder of the decoded images; ``store`` in the folder of the job by default.
-        residency: Place of the decoded images: ``gpu``, ``disk``, or ``auto`` for what fits.
-        on_images: Called with the decoded images of a split and their number.
+        on_images: Called with the decoded images and their number.
         note: Called with sentences on the disk and the memory that are used.
 
     Raises:
@@ -117,41 +115,32 @@ def train_images(
         raise ValueError(f"expected images of two classes or more, got one class: {got}")
     view, dtype = EvaluationView(config.size), getattr(torch, config.precision)
 
-    @cache
-    def stores() -> dict[ImageSource, ImageStore]:
-        # All of them first: a broken held-out image would otherwise end the training.
-        options = store or job.out / "store", view.short_side, workers, on_images, note
-        sources = data.train, *data.held_out_splits.values()
-        return {source: open_store(source, *options) for source in sources}
+    def decoded() -> ImageStore:
+        if distributed.rank() == 0:
+            require_whole(data.held_out_splits.values(), workers)
+        folder = store or job.out / "store"
+        return open_store(data.train, folder, view.short_side, workers, on_images, note)
 
     views = [contrastive_view(config.size)] * 2
     views += [classification_view(config.size)] * (config.views - 2)
     batches = Batches(
         data.train,
-        lambda: stores()[data.train],
+        decoded,
         views,
         run.seed,
         config.batch_size,
         config.channels,
         dtype,
         device,
-        residency,
         note,
     )
     # Errors of the settings and of the weights come before the images are decoded.
     trainer = Trainer(config, run, batches, data.counts, device)
     hooks = []
     if config.objective == "joint" and (held_out := data.val or data.test) is not None:
-        stored = cache(
-            lambda: StoredViews(stores()[held_out], view, config.channels, dtype, device)
-        )
+        pictures = partial(source_views, held_out, view, config.channels, device, workers)
         predictions = partial(
-            predicted_classes,
-            trainer.network,
-            len(held_out),
-            lambda rows: stored()(rows),
-            device,
-            trainer.autocast,
+            predicted_classes, trainer.network, len(held_out), pictures, device, trainer.autocast
         )
         labels = torch.from_numpy(held_out.labels)
         hooks.append(HeldOutTest(predictions, labels, data.counts, job.test_every, config.epochs))

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,9 +29,9 @@ from resultant.analysis.read import ready
 from resultant.analysis.split import Settings, choose_metric, plan, row_weights
 from resultant.features.prepare import prepare
 from resultant.features.store import FeatureStore
-from resultant.images.evaluation import StoredViews, Views, source_views
+from resultant.images.evaluation import source_views
 from resultant.images.photo_views import PhotoView
-from resultant.images.source import ImageSplits
+from resultant.images.source import ImageSplits, require_whole
 from resultant.images.store import ImageStore, OnImages, delete_stores, open_store
 from resultant.training.adapters import merged
 from resultant.training.batches import Batches
@@ -181,32 +181,20 @@ class Tuning:
         job = replace(job, config=config)
         # Networks see the filter: trained on pictures of another one, they are tested on others.
         of_view = {"interpolation": view.interpolation}
-        options = view.short_side, self.workers, self.watch.images, self.watch.note
-        dtype = getattr(torch, config.precision)
 
-        @cache
-        def stores() -> list[ImageStore]:
-            # All of them first: a broken validation image would otherwise end the training.
-            sources = data.train, self.val
-            return [open_store(s, self.out / STORE, *options, **of_view) for s in sources]
-
-        @cache
-        def views() -> Views:
-            if view.mode != "center":
-                # Squashed or padded, not cut.
-                return lambda rows: source_views(
-                    self.val, view, config.channels, self.device, self.workers, rows
-                )
-            return StoredViews(stores()[1], view, config.channels, dtype, self.device)
+        def decoded() -> ImageStore:
+            require_whole([self.val], self.workers)
+            options = view.short_side, self.workers, self.watch.images, self.watch.note
+            return open_store(data.train, self.out / STORE, *options, **of_view)
 
         batches = Batches(
             data.train,
-            lambda: stores()[0],
+            decoded,
             [tuned_view(config)] * config.views,
             self.run.seed,
             config.batch_size,
             config.channels,
-            dtype,
+            getattr(torch, config.precision),
             self.device,
             note=self.watch.note,
             **of_view,
@@ -225,7 +213,8 @@ class Tuning:
 
         def validate(epoch: int, lines: Any) -> None:
             network: Any = tuner.average.module
-            parts = network_outputs(network, views()(rows), self.device, tuner.autocast)
+            views = source_views(self.val, view, config.channels, self.device, self.workers, rows)
+            parts = network_outputs(network, views, self.device, tuner.autocast)
             predicted = torch.cat([part.logits.argmax(-1).cpu() for part in parts])
             right = (predicted == y).double()
             tuner.validated(right, self.weights("val"))

@@ -37,11 +37,11 @@ def check_small_images(device: str, n: int, size: int = 32) -> None:
     for view in (ContrastiveView(size=size, p_jitter=0.9), ClassificationView(size=size)):
         images, parameters = small_images(n, size), view.draw(torch.full((n, 2), size), seeded(5))
         if isinstance(view, ClassificationView):
-            parameters[: len(STEPS), 9:15] = torch.zeros(6).double()
+            parameters[: len(STEPS), 5:11] = torch.zeros(6).double()
             for k, (name, level) in enumerate(STEPS.items()):
                 value = magnitude(name, level, 1 - 2 * (k % 2), size)
                 step = [CODE[name], value, FILTERS.get(name, photo_views.BILINEAR)]
-                parameters[k, 9:12] = torch.tensor(step)
+                parameters[k, 5:8] = torch.tensor(step)
         got = by_kernel(view, images.to(device), parameters).cpu()
         expected = view(images, parameters)
         assert got.shape == expected.shape and got.dtype == torch.uint8

@@ -89,10 +89,10 @@ def test_policy_step_equals_the_recipe(name: str, level: int, sign: int) -> None
     """The magnitudes of the recipe are float64, ours float32: a shear by a fraction of 30 that
     reaches an integer level may be truncated to the level below."""
     images = sample()
-    rows = ClassificationView().draw(torch.full((len(images), 2), SMALL), seeded())[:, :30]
-    rows[:, :2] = rows[:, 8:15] = 0
+    rows = ClassificationView().draw(torch.full((len(images), 2), SMALL), seeded())[:, :26]
+    rows[:, :2] = rows[:, 4:11] = 0
     value = torch.tensor(magnitude(name, level, sign, SMALL)).float()
-    rows[:, 9:12] = torch.tensor([CODE[name], value, FILTERS.get(name, photo_views.BILINEAR)])
+    rows[:, 5:8] = torch.tensor([CODE[name], value, FILTERS.get(name, photo_views.BILINEAR)])
     own = sign * SIGNED[name][level] if name in SIGNED else UNSIGNED[name][level]
     own += name in ("brightness", "saturation", "contrast", "sharpness")
     expected = [RECIPE[name](p, float(own)) for p in pictures(images)]
@@ -152,7 +152,7 @@ def test_steps_are_drawn_with_their_probabilities() -> None:
     assert sum(expected.values()) == pytest.approx(1)
     counted = Counter(
         (seen(OPERATIONS[int(a)], m), seen(OPERATIONS[int(b)], k))
-        for a, m, _, b, k, _ in drawn[:, 9:15].tolist()
+        for a, m, _, b, k, _ in drawn[:, 5:11].tolist()
     )
     cells = [cell for cell, p in expected.items() if p]
     assert set(counted) <= set(cells)
@@ -162,7 +162,7 @@ def test_steps_are_drawn_with_their_probabilities() -> None:
 
 def test_positions_of_crop_and_square_are_uniform() -> None:
     drawn = ClassificationView().draw(torch.full((20_000, 2), SMALL), seeded(14))
-    values = torch.cat((drawn[:, :2] + 4, drawn[:, [8, 30, 31]]), 1)
+    values = torch.cat((drawn[:, :2] + 4, drawn[:, [4, 26, 27]]), 1)
     for drawn_column, count in zip(values.T, (9, 9, 2, SMALL, SMALL), strict=True):
         counts = torch.bincount(drawn_column.long(), minlength=count).numpy()
         assert len(counts) == count
