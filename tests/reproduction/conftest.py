@@ -1,16 +1,42 @@
 """The evidence of the packaged records, and the results computed from it once per session."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from frozen_data import small_space
-from resultant.analysis import FrozenSpace
+from resultant.features.packaged import PACKAGED
+from resultant_reproduction.frozen.space import FrozenSpace
 from resultant_reproduction.pages.claims import Claim, claims
 from resultant_reproduction.pages.compute import ITEMS, Evidence, Outcome, Records
 from resultant_reproduction.runs.records import round_folder
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
+
+
+def once(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of `Evidence` whose results, but those of stores that a test adds, are kept."""
+    known: dict[tuple[str, ...], Any] = {}
+
+    def found(self: Evidence, name: str, *more: str) -> Any:
+        if more and name != PACKAGED:
+            return compute(self, name, *more)
+        if (name, *more) not in known:
+            known[name, *more] = compute(self, name, *more)
+        return known[name, *more]
+
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _once() -> Iterator[None]:
+    """Checks of the theory and results of the packaged features are computed once per session."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_check", "_space", "_analysis", "_summary"):
+            patch.setattr(Evidence, name, once(getattr(Evidence, name)))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Parts of records, computed again: the failing state and gradient increments."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from resultant import vmf_score
 from resultant.classes.statistics import ClassState
 from resultant.special.bessel import bessel_ratio
 from resultant.training.config import Run
-from resultant_reproduction import ITEMS, Evidence, Records
 from resultant_reproduction.cifar.evaluation import cifar_features, outputs
 from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.cifar.network import StackedResNet32
@@ -21,11 +19,9 @@ from resultant_reproduction.cifar.stack import Stack
 from resultant_reproduction.cifar.train import train_cifar
 from resultant_reproduction.frozen.summarize import gradient_increments
 from resultant_reproduction.runs import run
-from resultant_reproduction.runs.plans import PlannedJob, controlled
+from resultant_reproduction.runs.plans import PlannedJob
 from resultant_reproduction.runs.run import last_states
-from resultant_reproduction.studies.collapse import Trainings
 from tiny_cifar import tiny_cifar, tiny_config
-from training_records import record
 
 SEVEN = tiny_cifar(test=7, size=4)
 
@@ -65,70 +61,6 @@ def test_last_state(tmp_path: Path, prior: float) -> None:
     assert result["focus"]["index"] == worst
     assert result["focus"]["kappa"] == pytest.approx(float(kappa[worst]))
     assert result["intercepts"]["temperature"] == pytest.approx(float(shift.abs().max()))
-
-
-def network(realization: str, kappa: float, seed: int = 0, **more: Any) -> Any:
-    config = controlled("cifar100", 10, prior=0.0)
-    return record(config, realization, 0.0, seed, last={"kappa_min": kappa}, **more)
-
-
-def test_a_record_that_does_not_say_how_it_ended() -> None:
-    """The record is left out without an error."""
-    native, edited = network("native", 86.0), network("temperature", 5.4)
-    for last in ({}, {"last": {}}, {"last": {"kappa_min": None}}, {"last": None}):
-        broken = network("temperature", 1.0, 1)
-        del broken["last"]
-        result = Trainings.of(Evidence(Records([native, edited, broken | last])))
-        assert result and [t.seed for t in result.edited] == [0]
-        assert Trainings.of(Evidence(Records([native, broken | last]))) is None
-
-
-class Quick(Evidence):
-    """Without the packaged features."""
-
-    def _summary(self, store: str, space: str, estimator: str) -> dict[str, Any]:
-        return {}
-
-
-def ended(loss: float, classes: int, after: float) -> dict[str, Any]:
-    """The rules at the last state of a training by direct temperature."""
-    rules = {"native": (2.2, 90), "temperature": (loss, classes)}
-    rules |= {"preserve": (2.1, 95), "angular": (2.1, 95)}
-    same = {
-        name: {"cross_entropy": loss, "distinct": distinct, "accuracy": 0.36}
-        for name, (loss, distinct) in rules.items()
-    }
-    intercepts = {"temperature": after, "preserve": 0.0, "angular": 0.0}
-    focus = {"intercepts": {"native": 0.4, "temperature": after}, "target_gain": 7.2}
-    return {"same_state": same, "intercepts": intercepts, "focus": focus}
-
-
-def test_cells_of_the_states_that_failed() -> None:
-    """A column each, the one that is drawn first; a state that kept its classes has none."""
-    native = network("native", 86.0)
-    spared = network("temperature", 53.0, ended=ended(2.3, 90, 0.5))
-    ends = ((2, 8.1, 21.4, 30.0), (1, 6.2, 55.6, 60.0))
-    failed = [
-        network("temperature", kappa, seed, ended=ended(loss, 1, after))
-        for seed, kappa, loss, after in ends
-    ]
-
-    def sentence(*records: dict[str, Any]) -> dict[str, list[str]]:
-        outcome = ITEMS["realization"].compute(Quick(Records([native, spared, *records])))
-        result: dict[str, list[str]] = {}
-        for cell in outcome.cells:
-            result.setdefault(cell.column, []).append(cell.content())
-        return result
-
-    assert sentence(*failed) == {
-        f"seed {seed}, kappa {kappa}": [
-            *("2.2452 / 2.2000", f"72.3403 / {loss:.4f}", "2.1502 / 2.1000", "2.1503 / 2.1000"),
-            *("0.3888 / 0.4000", f"79.1456 / {after:.4f}"),
-        ]
-        for seed, kappa, loss, after in reversed(ends)
-    }
-    (column,) = sentence().values()
-    assert [text.partition(" / ")[2] for text in column] == ["no record"] * 6
 
 
 DATA = tiny_cifar(size=4)
@@ -197,19 +129,13 @@ def agrees(actual: dict[str, Any], *state: Tensor) -> None:
     assert plane["share"] == pytest.approx(float((size[:2] ** 2).sum() / (size**2).sum()))
 
 
-def test_increments_by_autograd() -> None:
-    generator = torch.Generator().manual_seed(3)
-    mu, z = (F.normalize(torch.randn(n, 6, generator=generator).double()) for n in (5, 40))
-    y = torch.arange(40) % 5
-    kappa = torch.tensor([1.0, 4.0, 9.0, 16.0, 30.0]).double()
-    prior = torch.tensor([0.5, 0.2, 0.15, 0.1, 0.05]).double().log()
-    state = ClassState(mu, kappa, torch.ones(5, dtype=torch.int64))
-    result = gradient_increments(z, y, state, 0.1, prior)
-    assert json.loads(json.dumps(result, allow_nan=False)) == result
-    agrees(result, z, y, mu, kappa, prior)
-    for odd in (torch.zeros(5), torch.cat([torch.zeros(1), kappa[1:]]), torch.full((5,), 3.0)):
-        none = ClassState(mu, odd.double(), state.count)
-        assert gradient_increments(z, y, none, 0.1, prior) == {}
+def test_states_without_increments() -> None:
+    """Without concentrations, or with equal ones, the power family changes nothing."""
+    mu, z = (F.normalize(torch.randn(n, 6).double()) for n in (5, 40))
+    y, counts = torch.arange(40) % 5, torch.ones(5, dtype=torch.int64)
+    for kappas in ([0.0] * 5, [0.0, 4.0, 9.0, 16.0, 30.0], [3.0] * 5):
+        state = ClassState(mu, torch.tensor(kappas).double(), counts)
+        assert gradient_increments(z, y, state, 0.1, torch.zeros(5).double()) == {}
 
 
 def inputs(stack: Stack, place: int) -> tuple[Tensor, ...]:

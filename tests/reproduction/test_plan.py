@@ -11,6 +11,7 @@ from resultant.training.config import Run
 from resultant_reproduction import Records
 from resultant_reproduction.runs.plans import (
     PLANS,
+    ROUND,
     PlannedJob,
     controlled,
     missing,
@@ -40,6 +41,10 @@ def test_plans() -> None:
         jobs = plan.jobs()
         assert sum(len(job.runs) for job in jobs) == RUNS[name]
         assert len({job.name for job in jobs}) == len(jobs)
+    seeds = {late: set[int]() for late in (False, True)}
+    for name, plan in PLANS.items():
+        seeds[ROUND[name] == 3] |= {run.seed for job in plan.jobs() for run in job.runs}
+    assert not seeds[False] & seeds[True], "the third round has new seeds"
     for name in ("joint", "controls"):
         joint = [job for job in PLANS[name].jobs() if job.config.objective == "joint"]
         assert joint and not any(r.realization in job.analyzed for job in joint for r in job.runs)

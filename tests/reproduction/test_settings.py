@@ -10,8 +10,8 @@ import torch
 from frozen_data import features
 from resultant.features.store import write_store
 from resultant.training.config import ProbeConfig
-from resultant_reproduction import ITEMS, Evidence, Item, Records
-from resultant_reproduction.cells.cells import Outcome, load
+from resultant_reproduction import ITEMS, Evidence, Records
+from resultant_reproduction.cells.cells import Outcome
 from resultant_reproduction.studies import settings
 
 TRAINING, FROZEN = (ITEMS[f"{name}-hyperparameters"] for name in ("training", "frozen"))
@@ -24,20 +24,6 @@ def rows_of(outcome: Outcome) -> dict[str, list[str]]:
     for cell in outcome.cells:
         result.setdefault(cell.row, []).append(cell.content())
     return result
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("item", [TRAINING, FROZEN])
-def test_every_row_is_compared_or_has_a_reason(item: Item) -> None:
-    outcome = item.compute(USUAL)
-    message = outcome.notes[0].partition("Not compared: ")[2]
-    for cell in outcome.cells:
-        if cell.content().endswith(("not compared", "not shipped")):
-            assert f"{cell.row.partition(':')[0]}: " in message
-        else:
-            assert cell.paper is None or cell.difference == 0, cell
-    left = load("studies/settings")[item.entry.name.partition("-")[0]]["left"]
-    assert all(f"{row}: {why}" in message for row, why in left.items())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from resultant.training.records import read_lines
 from resultant_reproduction.cells.statistics import over_settings
 from resultant_reproduction.frozen.temperature_path import PATH, temperature_path
 from resultant_reproduction.runs import run
-from resultant_reproduction.runs.plans import PLANS, ROUND, Plan, PlannedJob
+from resultant_reproduction.runs.plans import Plan, PlannedJob
 from resultant_reproduction.runs.records import round_folder
 from resultant_reproduction.studies.collapse_law import Course, exponent, law, threshold
 from resultant_reproduction.studies.training_gradients import PRINTED, Fit, verdict
@@ -81,19 +81,6 @@ def test_records_of_followed_trainings(tmp_path: Path, monkeypatch: pytest.Monke
             assert record["course"][name][-1] == record["last"][name]
     assert "path" not in edited and native["path"].keys() == {"encoder", "projection"}
     assert edited["ended"]["same_state"]["temperature"]["distinct"] >= 1 and "ended" not in native
-
-
-def test_plans_of_the_third_round() -> None:
-    jobs = {name: PLANS[name].jobs() for name, number in ROUND.items() if number == 3}
-    assert {n: sum(len(job.runs) for job in own) for n, own in jobs.items()} == {
-        "path": 24,
-        "collapse": 24,
-        "score": 135,
-        "gradients": 9,
-    }
-    seeds = {name: {run.seed for job in own for run in job.runs} for name, own in jobs.items()}
-    earlier = {s for n, plan in PLANS.items() if ROUND[n] < 3 for s in plan.seeds}
-    assert not earlier & set.union(*seeds.values())
 
 
 def test_the_law_of_collapse_is_judged_by_every_epoch() -> None:

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from programs import run_interpreted
 from resultant_reproduction.cifar.network import FUSED
 from resultant_reproduction.cifar.norm import (
     EPS,
@@ -24,17 +23,6 @@ from resultant_reproduction.cifar.norm import (
 RUNS, CHANNELS = 3, 24
 # Without a next block, into a block of this stage, into the next stage.
 SHORTCUTS = (None, CHANNELS, 2 * CHANNELS)
-CHECK = """
-import torch
-from reproduction.cifar import test_blocks as test
-from resultant_reproduction.cifar.kernels import norm as kernel
-
-# Few rows and programs, so that a program takes several steps and the last one is not full.
-for kernel.ROWS, kernel.PROGRAMS, shape in ((256, 512, (2, 9, 1)), (32, 3, (6, 7, 5))):
-    for shortcut in test.SHORTCUTS:
-        for residual in (False, True):
-            test.check("cpu", torch.float32, 2e-6, residual, shortcut, shape)
-"""
 
 
 def distance(a: Tensor, b: Tensor) -> float:
@@ -80,11 +68,6 @@ def check(
         assert distance(a.grad, b.grad) < 1e-5, name
     for a, b in zip(module.buffers(), plain.buffers(), strict=True):
         assert distance(a, b) < 1e-6
-
-
-@pytest.mark.slow
-def test_interpreted() -> None:
-    run_interpreted(CHECK)
 
 
 @pytest.mark.gpu

@@ -1,5 +1,5 @@
-"""Kernels of views of small images and of patches against Pillow and torch, in Triton's interpreter
-and on a GPU."""
+"""Kernels in the interpreter of Triton, and those of small images and patches on a GPU, against
+Pillow and torch."""
 
 import pytest
 import torch
@@ -60,10 +60,34 @@ def check_patches(device: str, dtype: torch.dtype = torch.float32) -> None:
         torch.testing.assert_close(got.cpu(), expected, rtol=0, atol=1e-6)
 
 
+# All kernels but those of the fused block, which has none for a CPU, in one child.
+CHECKS = """
+import torch
+from reproduction.cifar import test_blocks, test_kernels, test_network
+from resultant_reproduction.cifar import network
+from resultant_reproduction.cifar.kernels import inference, norm
+
+test_kernels.check_small_images("cpu", 14, 8)
+test_kernels.check_patches("cpu")
+
+# Few rows and programs, so that a program takes several steps and the last one is not full.
+for norm.ROWS, norm.PROGRAMS, shape in ((256, 512, (2, 9, 1)), (32, 3, (6, 7, 5))):
+    for shortcut in test_blocks.SHORTCUTS:
+        for residual in (False, True):
+            test_blocks.check("cpu", torch.float32, 2e-6, residual, shortcut, shape)
+
+# One block of each kind of convolution for inference: 2 of 5 per stage.
+calls, convolve, network.BLOCKS = [], inference.convolve, 2
+network._infers = lambda x: x.dtype is torch.float32
+inference.convolve = lambda *args: calls.append(args) or convolve(*args)
+test_network.check_network("cpu", 2, 8)
+assert len(calls) == 12
+"""
+
+
 @pytest.mark.slow
 def test_interpreted() -> None:
-    checks = "test.check_small_images('cpu', 14); test.check_patches('cpu')"
-    run_interpreted(f"from reproduction.cifar import test_kernels as test; {checks}")
+    run_interpreted(CHECKS)
 
 
 @pytest.mark.gpu

@@ -38,6 +38,7 @@ import os, shutil, signal, sys
 from pathlib import Path
 
 import shallow
+import torch._dynamo  # which optimizers load, once for all children
 from resultant.training import log
 from resultant_reproduction.cifar import batches
 from resultant_reproduction.cifar.train import train_cifar

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from plain_resnet import PlainResNet32
-from programs import run_interpreted
 from resultant_reproduction.cifar import network as stacked
 from resultant_reproduction.cifar.network import (
     StackedConv,
@@ -20,22 +19,6 @@ from resultant_reproduction.cifar.norm import channels_last
 
 P, C = 16, 7
 pytestmark = pytest.mark.usefixtures("all_blocks")
-# The kernels for inference in Triton's interpreter.
-NETWORK = """
-import torch
-from reproduction.cifar import test_network as test
-from resultant_reproduction.cifar import network
-from resultant_reproduction.cifar.kernels import inference
-
-calls = []
-# One block of each kind: 2 of 5 per stage.
-network.BLOCKS = 2
-network._infers = lambda x: x.dtype is torch.float32
-convolve = inference.convolve
-inference.convolve = lambda *args: calls.append(args) or convolve(*args)
-test.check_network("cpu", 2, 8)
-assert len(calls) == 12
-"""
 
 
 def plain(seed: int = 0) -> PlainResNet32:
@@ -138,11 +121,6 @@ def check_network(device: str, images: int, size: int) -> None:
     for a, b in zip(outputs, expected, strict=True):
         assert a.dtype is torch.float32
         assert (a.cpu() - b).norm() < 5e-6 * b.norm()
-
-
-@pytest.mark.slow
-def test_network_interpreted() -> None:
-    run_interpreted(NETWORK)
 
 
 @pytest.mark.gpu
