@@ -22,7 +22,7 @@ help:
 	@echo "make coverage   run all tests and count the lines and branches of the library that they reach"
 	@echo "make test-fast  run the tests of the inner loop, in under a minute"
 	@echo "make clients    install the packages of others and run the tests that use them"
-	@echo "make torture    hostile files, killed commands, random numbers; MINUTES=60 for longer"
+	@echo "make torture    hostile files and killed commands; MINUTES=60 for longer"
 	@echo "make lint       check style and types"
 	@echo "make format     format the code"
 	@echo "make bench      measure accuracy and speed, and update benchmarks/ and the README"

@@ -1,4 +1,4 @@
-"""Faults and hostile inputs: mutated files for every reader, killed commands, random numbers.
+"""Faults and hostile inputs: mutated files for every reader, killed commands.
 
 ``python -m torture --help`` lists the kinds. A failure is printed with the seed that repeats it; a
 file that broke a reader is kept in ``torture/kept``, where the tests read it again.

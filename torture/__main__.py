@@ -7,10 +7,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from torture import files, kills, numbers
+from torture import files, kills
 
 # A kind yields, trial after trial, a description and the failure, or an empty text.
-KINDS = {"files": files.trials, "kills": kills.trials, "numbers": numbers.trials}
+KINDS = {"files": files.trials, "kills": kills.trials}
 
 
 def main() -> int:

@@ -1,11 +1,11 @@
-"""A few trials of each kind of ``python -m torture``, and all files that once broke a reader."""
+"""The mutations of ``python -m torture``, and all files that once broke a reader."""
 
 import random
 from pathlib import Path
 
 import pytest
 
-from torture import files, numbers
+from torture import files
 
 
 @pytest.mark.slow
@@ -16,12 +16,6 @@ def test_files_that_broke_a_reader_are_read_or_refused() -> None:
     *failures, last = files.read([*kept, ("no reader", Path("absent.txt"))])
     assert [(own, failure) for own, failure in zip(kept, failures, strict=True) if failure] == []
     assert "KeyError" in last
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("check", numbers.CHECKS, ids=lambda check: check.__name__)
-def test_numbers_find_no_failure(check: numbers.Check) -> None:
-    assert check(0) == ""
 
 
 def test_mutations_change_a_file(tmp_path: Path) -> None:
