@@ -21,6 +21,7 @@ from small_features import small_features
 
 IMAGES = "train images --architecture test_resnet --size 32 --device cpu"
 CIFAR = "train cifar-controlled --device cpu --imbalance 3 --data {cifar}"
+NEW = "extract --out new.safetensors"
 EXTRACT = "extract {native} --data {cifar} --out"
 TEMPERATURE = "expected --temperature > 0 and finite, got"
 
@@ -69,21 +70,20 @@ CALLS = [
     ("extract --model test_resnet --out y.safetensors", "expected --data FOLDER, or --train-list"),
     ("extract none --data {cifar} --out y.safetensors", "no file at none"),
     ("compare no.npz no.npz", "no such file"),
-    ("compare {native} {native}", "expected datasets at --data, .* got nothing at {folder}/data"),
-    ("compare {native} {native} --features depth --data {cifar}", "features of one name in both"),
-    ("compare {native} other-classes.safetensors --data {cifar}", "images of 7 classes, as the"),
-    ("compare {native} other-data.safetensors --data {cifar}", "expected cifar100 in {cifar} as"),
-    ("compare {native} broken.safetensors --data {cifar}", "expected the facts of a run in"),
-    ("compare {native} z.safetensors --data {cifar}", "one number of classes in both, got 10 in"),
-    ("compare {native} other.safetensors --data {cifar}", "one dataset in both, got cifar10 in"),
-    ("compare {native} letter.txt --data {cifar}", "letter.txt to be a folder or a file of feat"),
-    ("compare {native} {trained} --data {cifar}", "expected one network in the folder"),
-    ("compare {native} {trained}/records.jsonl --data {cifar}", "a network, got records"),
+    (f"{NEW} {{native}}", "expected datasets at --data, .* got nothing at {folder}/data"),
+    (f"{NEW} other-classes.safetensors --data {{cifar}}", "images of 7 classes, as the"),
+    (f"{NEW} other-data.safetensors --data {{cifar}}", "expected cifar100 in {cifar} as"),
+    (f"{NEW} broken.safetensors --data {{cifar}}", "expected the facts of a run in"),
+    (f"{NEW} {{trained}} --data {{cifar}}", "expected one network in the folder"),
+    (f"{NEW} {{trained}}/records.jsonl --data {{cifar}}", "a network, got records"),
+    (f"{NEW} run", r"in the folder run, .* and 7 more: name one of them$"),
+    ("compare {native} z.safetensors", "expected features, got a network.* resultant extract"),
+    ("compare z.safetensors letter.txt", "letter.txt to be a folder or a file of feat"),
+    ("compare more.safetensors other.safetensors", "one dataset in both, got places-lt in more.s"),
     ("analyze {native}", "expected features, got a network.* resultant extract"),
     ("probe {native}", "expected features, got a network.* resultant extract"),
     ("analyze one", "network: one/run/0.s.*; to read features, name their file: z.safetensors$"),
     ("analyze run", r"12 networks in the folder run: (\d+.safetensors,? ){{5}}and 7 more; "),
-    ("compare run {native}", r"in the folder run, .* and 7 more: name one of them$"),
     ("probe z.safetensors --encoder unit", "called encoder for --encoder unit, got projection in"),
     ("probe train.safetensors", "features and labels of train and of test or val"),
     (f"{EXTRACT} {{native}}", "expected --out to differ from the input, got"),
@@ -118,7 +118,8 @@ def places(
     ):
         tensor_files.save(folder / f"{name}.safetensors", encoder, {**about, **changed})
     write_store(folder / "z.safetensors", small_features())
-    write_store(folder / "other.safetensors", small_features(), {"dataset": "imagenet-lt"})
+    for name, dataset in (("other", "imagenet-lt"), ("more", "places-lt")):
+        write_store(folder / f"{name}.safetensors", small_features(), {"dataset": dataset})
     for name, rows, value in (("nan", [9], torch.nan), ("zero", [7, 20, 149], 0)):
         arrays = small_features()
         arrays["train/projection"][rows] = value

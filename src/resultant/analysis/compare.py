@@ -75,21 +75,31 @@ def compare_stores(
     return studies, tuple(compare_sets(studies, i, pairs + i) for i in range(pairs)), chosen
 
 
-def pair_features(
-    a: Sequence[str], b: Sequence[str], where: Sequence[object]
-) -> dict[str, tuple[str, str]]:
-    """Pair features of one name, or the only ones, whatever their names."""
+def same_features(
+    stores: Sequence[Prepared], where: Sequence[object]
+) -> tuple[list[Prepared], list[str]]:
+    """Return two stores of the same classes with their features of one name, or the only ones,
+    whatever their names; and the names of the pairs."""
+    require_same_classes(stores, where)
+    a, b = (store.features for store in stores)
     same = {name: (name, name) for name in a if name in b}
     if not same and len(a) == len(b) == 1:
         same = {f"{a[0]}, {b[0]}": (a[0], b[0])}
     if not same:
         got = f"{', '.join(a)} in {where[0]} and {', '.join(b)} in {where[1]}"
         raise ValueError(f"expected features of one name in both, got {got}")
-    return same
+    sides = zip(*same.values(), strict=True)
+    chosen = [replace(s, features=own) for s, own in zip(stores, sides, strict=True)]
+    return chosen, list(same)
 
 
-def require_same_classes(where: Sequence[object], stores: Sequence[Prepared]) -> None:
+def require_same_classes(stores: Sequence[Prepared], where: Sequence[object]) -> None:
     """Raise if the classes of two stores differ, by name unless one side has only labels."""
+    facts = [(s.store.metadata.get("dataset"), s.store.num_classes) for s in stores]
+    for noun, one, other in zip(("dataset", "number of classes"), *facts, strict=True):
+        if None not in (one, other) and one != other:
+            got = f"{one} in {where[0]} and {other} in {where[1]}"
+            raise ValueError(f"expected one {noun} in both, got {got}")
     # The labels of words are their order, which says nothing of another file.
     only_labels = {all(map(str.isdecimal, store.names)) for store in stores}
     words = any(store.store.metadata.get("labels") == OF_WORDS for store in stores)

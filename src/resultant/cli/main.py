@@ -46,7 +46,7 @@ COMMANDS = {
     name: Command(f"resultant.cli.{file}:{name.title()}", f"resultant.cli.{file}:{name}", summary)
     for file, name, summary in (
         ("analyze", "analyze", "the best classifier, and labels that look wrong"),
-        ("compare", "compare", "which of two feature sets or networks is better"),
+        ("compare", "compare", "which of two feature sets is better"),
         ("train", "train", "train a network on a folder of images"),
         ("extract", "extract", "the features of images, by any timm network"),
         ("tune", "tune", "tune a pretrained network to a folder of pictures"),
@@ -66,7 +66,7 @@ LOSSES = "alpha contrastive-weight prior beta weight-decay warmup dim temperatur
 LOSSES += "precision weights " + IMAGES
 RARE = {
     "analyze": SCORES + "fit-fraction",
-    "compare": SCORES + IMAGES,
+    "compare": SCORES,
     "extract": IMAGES + "long-tail subset-seed dtype workers",
     "predict": "top image-column skip-broken workers images",
     "tune": LOSSES + "averaging drop-path crop colour patience references accumulate seed",

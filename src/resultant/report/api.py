@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from resultant.analysis.compare import compare_stores, pair_features, require_same_classes
+from resultant.analysis.compare import compare_stores, same_features
 from resultant.analysis.read import open_store, read
 from resultant.analysis.result import AnalysisResult
 from resultant.analysis.run import result_of, run
@@ -156,9 +156,7 @@ def compare(
         like = stores[0].divided if stores else None
         stores.append(prepare(store, seed=seed, like=like))
     titles = ["A", "B"] if titles[0] == titles[1] else titles
-    same = pair_features(stores[0].features, stores[1].features, titles)
-    require_same_classes(titles, stores)
-    sides = [replace(stores[i], features=tuple(n[i] for n in same.values())) for i in (0, 1)]
+    sides, _ = same_features(stores, titles)
     settings = Settings(estimator, temperature, references, metric, device, theory=out is not None)
     studies, comparisons, chosen = compare_stores(sides, titles, settings, seed)
     used = chosen[comparisons[chosen[0]].difference.verdict == "better"]

@@ -20,7 +20,7 @@ from resultant.images.evaluation import source_views
 from resultant.images.held_out import without_trained
 from resultant.images.source import ImageSource, ImageSplits
 from resultant.images.store import OnImages
-from resultant.training.checkpoints import LoadedNetwork, load_network
+from resultant.training.checkpoints import LoadedNetwork
 from resultant.training.config import TrainConfig
 from resultant.training.encoder import EncoderNetwork, Outputs, model_settings
 from resultant.training.evaluation import network_outputs
@@ -61,14 +61,6 @@ def not_trained_on(loaded: LoadedNetwork, data: ImageSplits) -> ImageSplits:
         remedy = "name held-out images, by a folder test or by --test-list"
         raise ValueError(f"{rule}, got one of an earlier version; {remedy}")
     return data
-
-
-def open_networks(
-    files: Mapping[int, Location], options: Mapping[str, Any]
-) -> dict[int, tuple[LoadedNetwork, ImageSplits]]:
-    """Load networks with their images."""
-    networks = {i: load_network(file) for i, file in files.items()}
-    return {i: (net, open_network_images(net, **options)) for i, net in networks.items()}
 
 
 def timm_network(
