@@ -106,8 +106,9 @@ class MetricsLog:
             lines.append(json.dumps(values) + "\n")
             self.last[run.name] = values
             if self.tracker is not None:
-                numbers = {k: v for k, v in values.items() if isinstance(v, float)}
-                self.tracker.write(numbers, run.name, epoch + 1)
+                # A job may have several runs.
+                numbers = {f"{k}/{run.name}": v for k, v in values.items() if isinstance(v, float)}
+                self.tracker.write(numbers, epoch + 1)
         with self.path.open("a") as file:
             file.write("".join(lines))
             file.flush()

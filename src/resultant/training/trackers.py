@@ -6,89 +6,55 @@ import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 # The file with the run of a tracker, which a resumed job continues.
 IDENTITY = "tracker.json"
 
 
-class Tracker(Protocol):
+class Tracker(NamedTuple):
     """One run of a tracker."""
 
-    def write(self, values: Mapping[str, float], run: str, epoch: int) -> None:
-        """Write the numbers of an epoch of a run."""
-        ...
-
-    def close(self) -> None:
-        """End the run."""
-        ...
+    write: Callable[[dict[str, float], int], object]  # takes the numbers of an epoch, and the epoch
+    close: Callable[[], object]
 
 
-class TensorBoard:
-    """Events in the folder of the job; those after the checkpoint of a resumed job are removed."""
+def tensorboard(out: Path, settings: Mapping[str, Any], first: int) -> Tracker:
+    """Write events to the folder of the job; those after the checkpoint of a resumed job go."""
+    from torch.utils.tensorboard import SummaryWriter
 
-    def __init__(self, out: Path, settings: Mapping[str, Any], first: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+    writer = SummaryWriter(out, purge_step=first + 1)
 
-        self.writer = SummaryWriter(out, purge_step=first + 1)
+    def write(values: dict[str, float], epoch: int) -> None:
+        for name, value in values.items():
+            writer.add_scalar(name, value, epoch)
+        writer.flush()
 
-    def write(self, values: Mapping[str, float], run: str, epoch: int) -> None:
-        for name, value in named(values, run).items():
-            self.writer.add_scalar(name, value, epoch)
-        self.writer.flush()
-
-    def close(self) -> None:
-        self.writer.close()
+    return Tracker(write, writer.close)
 
 
-class MLflow:
-    """A run of MLflow, with the settings as its parameters."""
-
-    def __init__(self, out: Path, settings: Mapping[str, Any], first: int) -> None:
-        self.mlflow: Any = import_module("mlflow")
-        known = identity(out, "mlflow") if first else None
-        name = None if known else out.name
-        run = self.mlflow.start_run(run_id=known, run_name=name)
-        keep_identity(out, "mlflow", run.info.run_id)
-        if known is None:
-            self.mlflow.log_params(dict(settings))
-
-    def write(self, values: Mapping[str, float], run: str, epoch: int) -> None:
-        self.mlflow.log_metrics(named(values, run), step=epoch)
-
-    def close(self) -> None:
-        self.mlflow.end_run()
+def mlflow(out: Path, settings: Mapping[str, Any], first: int) -> Tracker:
+    """Begin a run of MLflow, with the settings as its parameters, or continue one."""
+    package: Any = import_module("mlflow")
+    known = identity(out, "mlflow") if first else None
+    run = package.start_run(run_id=known, run_name=None if known else out.name)
+    keep_identity(out, "mlflow", run.info.run_id)
+    if known is None:
+        package.log_params(dict(settings))
+    return Tracker(lambda v, epoch: package.log_metrics(v, step=epoch), package.end_run)
 
 
-class WandB:
-    """A run of Weights & Biases, with the settings as its configuration."""
-
-    def __init__(self, out: Path, settings: Mapping[str, Any], first: int) -> None:
-        wandb: Any = import_module("wandb")
-        known = identity(out, "wandb") if first else None
-        name = None if known else out.name
-        self.run = wandb.init(
-            dir=str(out), name=name, id=known, resume="allow", config=dict(settings)
-        )
-        keep_identity(out, "wandb", self.run.id)
-
-    def write(self, values: Mapping[str, float], run: str, epoch: int) -> None:
-        self.run.log(named(values, run), step=epoch)
-
-    def close(self) -> None:
-        self.run.finish()
+def wandb(out: Path, settings: Mapping[str, Any], first: int) -> Tracker:
+    """Begin a run of Weights & Biases, with the settings as its configuration, or continue one."""
+    package: Any = import_module("wandb")
+    known = identity(out, "wandb") if first else None
+    name = None if known else out.name
+    run = package.init(dir=str(out), name=name, id=known, resume="allow", config=dict(settings))
+    keep_identity(out, "wandb", run.id)
+    return Tracker(lambda values, epoch: run.log(values, step=epoch), run.finish)
 
 
-TRACKERS: dict[str, Callable[[Path, Mapping[str, Any], int], Tracker]] = {
-    "tensorboard": TensorBoard,
-    "mlflow": MLflow,
-    "wandb": WandB,
-}
-
-
-def named(values: Mapping[str, float], run: str) -> dict[str, float]:
-    """Return the numbers of a run, whose job may have several, by ``NAME/RUN``."""
-    return {f"{name}/{run}": value for name, value in values.items()}
+TRACKERS = {"tensorboard": tensorboard, "mlflow": mlflow, "wandb": wandb}
 
 
 def require_tracker(name: str | None) -> None:
