@@ -1,7 +1,5 @@
 """A map of the test rows, and the numbers of the sliders."""
 
-import importlib.util
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -26,11 +24,10 @@ MAP_ROWS = 2_000
 # Shrinkages of the slider; the map has the second one.
 SHRINKAGES = (0.1, 0.3, 0.6, 0.9)
 
-# Test rows of the sliders, candidates per row, numbers of all of them, and classes of a boundary.
+# Test rows of the sliders, candidates per row, and numbers of all of them.
 EXPLORED_ROWS = 500
 CANDIDATES = 100
 EXPLORED_CELLS = 250_000
-SHOWN_CLASSES = 24
 
 # Classes in one metric; None for the plain directions.
 Directions = tuple[Metric | None, ClassState]
@@ -54,27 +51,19 @@ def fit_directions(data: FeatureSet, estimator: str) -> list[Directions]:
 def feature_map(
     data: FeatureSet, plan: Plan, fitted: list[Directions], predicted: Tensor
 ) -> FeatureMap:
-    """Map test rows to two dimensions: PCA of the whitened rows, or UMAP if it is installed."""
+    """Map test rows to two dimensions by PCA of the whitened rows."""
     at = stratified(data.test.y[plan.test], MAP_ROWS)
     rows, predicted = plan.test[at], predicted[at]
     z = unit_rows(fitted[min(2, len(fitted) - 1)][0], data.test.read(rows)).float()
-    kind, explained = "PCA", (float("nan"), float("nan"))
-    if importlib.util.find_spec("umap") is not None and len(z) > 15:
-        import umap  # pyright: ignore[reportMissingImports]
-
-        xy, kind = umap.UMAP(metric="cosine", random_state=0).fit_transform(z.numpy()), "UMAP"
-    else:
-        centred = z - z.mean(0)
-        variance, axes = torch.linalg.eigh(centred.T @ centred)
-        top = axes[:, [-1, -2]]
-        # The sign of an axis is arbitrary: its largest coordinate is positive.
-        top = top * top.gather(0, top.abs().argmax(0, keepdim=True)).sign()
-        xy = (centred @ top).numpy()
-        shares = variance.clamp_min(0)[[-1, -2]] / variance.clamp_min(0).sum().clamp_min(1e-30)
-        explained = (float(shares[0]), float(shares[1]))
-    (x, y), places = xy.astype(np.float32).T, places_of(data.test, rows)
-    label = data.test.y[rows].numpy()
-    return FeatureMap(kind, x, y, places, label, predicted.numpy(), explained)
+    centred = z - z.mean(0)
+    variance, axes = torch.linalg.eigh(centred.T @ centred)
+    top = axes[:, [-1, -2]]
+    # The sign of an axis is arbitrary: its largest coordinate is positive.
+    top = top * top.gather(0, top.abs().argmax(0, keepdim=True)).sign()
+    x, y = (centred @ top).numpy().astype(np.float32).T
+    first, second = variance.clamp_min(0)[[-1, -2]] / variance.clamp_min(0).sum().clamp_min(1e-30)
+    label, explained = data.test.y[rows].numpy(), (float(first), float(second))
+    return FeatureMap(x, y, places_of(data.test, rows), label, predicted.numpy(), explained)
 
 
 def explorer(data: FeatureSet, plan: Plan, fitted: list[Directions], vmf: Candidate) -> Explorer:
@@ -91,9 +80,6 @@ def explorer(data: FeatureSet, plan: Plan, fitted: list[Directions], vmf: Candid
     # The classes of each row with the largest cosine under any metric, and its own.
     nearest = rho.amax(0).scatter(1, label[:, None], 2.0).topk(min(C, CANDIDATES), 1)
     candidates = nearest.indices.sort(1).values
-    # Evenly over the class sizes, the largest first.
-    order = data.counts.argsort(descending=True, stable=True)
-    shown = order[torch.linspace(0, C - 1, min(SHOWN_CLASSES, C)).round().long()]
     log_prior = (data.counts.double() / data.counts.sum()).log()
     shrinkage = np.array([np.nan if metric is None else metric.shrinkage for metric, _ in fitted])
     start = {k: settings.get(k) for k in ("realization", "beta", "temperature", "prior", "scale")}
@@ -111,8 +97,6 @@ def explorer(data: FeatureSet, plan: Plan, fitted: list[Directions], vmf: Candid
         weight=row_weights(label, plan.metric).numpy(),
         candidates=candidates.numpy(),
         cosine=rho.gather(2, candidates.expand(S, -1, -1)).numpy(),
-        shown=shown.numpy(),
-        pair_cosine=torch.stack([a.mu[shown] @ a.mu[shown].T for a in states]).numpy(),
         start={**start, "metric": metric},
         method=vmf.name,
     )

@@ -162,15 +162,14 @@ class SetSummary(Result):
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap(Result):
-    """A two-dimensional map of test rows [n] with their classes."""
+    """A two-dimensional map of test rows [n] with their classes, by PCA of the whitened rows."""
 
-    kind: str  # "PCA" or "UMAP", of the whitened rows
     x: np.ndarray
     y: np.ndarray
     places: Places
     label: np.ndarray
     predicted: np.ndarray  # class predicted by the recommended method, or by the best one
-    explained: tuple[float, float]  # share of the variance along both axes; NaN for UMAP
+    explained: tuple[float, float]  # share of the variance along both axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,8 +187,6 @@ class Explorer(Result):
     weight: np.ndarray  # weights [n] whose mean of correct predictions is the metric; sum one
     candidates: np.ndarray  # classes [n, K] that are scored: all, or the nearest and the own one
     cosine: np.ndarray  # cosines [S, n, K] of the rows with their candidates
-    shown: np.ndarray  # classes [m] of the boundary chart, and their cosines pair_cosine [S, m, m]
-    pair_cosine: np.ndarray
     start: dict[str, Any]  # settings of a vMF method; "metric" indexes shrinkage
     method: str = ""  # name of this method
 

@@ -202,7 +202,7 @@ def _explorer(result: FeatureResult, most: int) -> dict[str, Any] | None:
         return None
     rows = min(len(e.row), max(1, most // (e.candidates.shape[1] * len(e.shrinkage))))
     kept = np.linspace(0, len(e.row) - 1, rows).round().astype(int)
-    same = ("dim", "shrinkage", "kappa", "resultant", "log_prior", "shown", "pair_cosine", "start")
+    same = ("dim", "shrinkage", "kappa", "resultant", "log_prior", "start")
     data = {
         **{name: getattr(e, name) for name in same},
         "label": e.label[kept],

@@ -106,24 +106,18 @@ def map_charts(result: FeatureResult, most: int) -> list[Chart]:
         + (f"\npredicted: {names[p]}" if y != p else "")
         for i, y, p in zip(chosen.tolist(), label, predicted, strict=True)
     ]
-    axes = ("first", "second")
-    if np.isfinite(m.explained).all():
-        axes = tuple(
-            f"{a} component, {percent(e, 0)} of the variance"
-            for a, e in zip(axes, m.explained, strict=True)
-        )
+    x, y = (
+        Axis(f"{name} component, {percent(part, 0)} of the variance")
+        for name, part in zip(("first", "second"), m.explained, strict=True)
+    )
     by_class = [class_colour(y) for y in label.tolist()]
     by_error = [style.RED if w else style.GREY for w in wrong]
     of = f"{len(chosen):,} of {len(m.x):,}" if len(chosen) < len(m.x) else f"{len(chosen):,}"
     sentence = (
-        f"{m.kind} of {of} test rows; {int(wrong.sum()):,} are misclassified by "
-        f"{result.used.name}. "
+        f"PCA of {of} test rows; {int(wrong.sum()):,} are misclassified by {result.used.name}. "
+        f"The picture has {percent(sum(m.explained), 0)} of the variance: rows that "
+        "are far apart here differ, rows side by side may differ in other directions."
     )
-    if np.isfinite(m.explained).all():
-        sentence += f"The picture has {percent(sum(m.explained), 0)} of the variance: rows that "
-        sentence += "are far apart here differ, rows side by side may differ in other directions."
-    else:
-        sentence += "Near rows are similar; distances between far ones mean little."
     present = np.unique(label) if len(names) <= NAMED else []
     points = Mark(
         "points",
@@ -136,7 +130,6 @@ def map_charts(result: FeatureResult, most: int) -> list[Chart]:
         legend=[(names[c], class_colour(int(c)), "circle") for c in present],
         colours={"class": by_class, "error": by_error},
     )
-    x, y = map(Axis, axes)
     return [Chart("map", "Map of the test rows", sentence, x, y, (points,))]
 
 

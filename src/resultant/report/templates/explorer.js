@@ -1,11 +1,11 @@
-// Sliders of the vMF classifier: scores of a sample of test rows by vmf.js, and three charts.
+// Sliders of the vMF classifier: scores of a sample of test rows by vmf.js, and two charts.
 class Explorer {
   // Exact scores at these many cosines per class; between them a cubic through scores and slopes.
   static NODES = 17;
   static COLOURS = { all: "#0072B2", head: "#56B4E9", medium: "#009E73", tail: "#D55E00" };
 
-  constructor(form, data, names) {
-    Object.assign(this, { form, data, names });
+  constructor(form, data) {
+    Object.assign(this, { form, data });
     data.cosine = data.cosine.map((rho) => rho.map((v) => v / 1e5));
     const { start } = data;
     this.tau = { low: Math.min(0.01, start.temperature), high: Math.max(1, start.temperature), log: true };
@@ -119,7 +119,6 @@ class Explorer {
     this.show("calibration", { label: "confidence", ends: [0, 1] }, { label: "accuracy", ends: [0, 1] }, [
       { type: "line", x: [0, 1], y: [0, 1], colour: "#8a8a8a", dash: "dotted" }, { type: "line", x, y, colour: "#0072B2", marks: true },
     ]);
-    this.arc(s);
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => this.along(s, accuracies), 60);
   }
@@ -141,22 +140,5 @@ class Explorer {
       { type: "points", x: [at], y: [100 * now[name]], colour: Explorer.COLOURS[name] ?? "#8a8a8a", size: 10 },
     ]);
     this.show("along", { label: `β${fixed ? " of angular" : ""}` }, { label: `${this.data.metric} (%)` }, marks);
-  }
-
-  arc(s) {
-    const { data, form: { elements } } = this;
-    const pair = ["first", "second"].map((name) => Number(elements[name].value));
-    const classes = pair.map((i) => data.shown[i]), colours = ["#0072B2", "#D55E00"];
-    const angle = Math.acos(Math.max(-1, Math.min(1, data.pair_cosine[s.metric][pair[0]][pair[1]])));
-    const both = (settings) => {
-      const rules = this.rules(settings);
-      return classes.map((c) => ({ score: (rho) => rules[c].score(rho) + s.prior * data.log_prior[c] }));
-    };
-    const marks = [[both({ ...s, realization: "native" }), "dotted"], [both(s), ""]].flatMap(([rules, dash]) => {
-      const u = chart.grid(0, angle, 41), x = u.map(chart.degrees);
-      const curves = rules.map((rule, c) => ({ type: "line", label: dash ? "" : this.names[classes[c]], x, y: u.map((v) => rule.score(Math.cos(c ? angle - v : v))), colour: colours[c], dash }));
-      return [...curves, { type: "level", at: chart.degrees(vmf.boundary(rules, angle)), upright: true, dash }];
-    });
-    this.show("arc", { label: `degrees from ${this.names[classes[0]]}` }, { label: "score" }, marks);
   }
 }

@@ -89,10 +89,7 @@ async function main() {
   }
   for (const form of $$("form[data-map]")) prepareMap(form);
   for (const form of $$("form[data-search]")) prepareSearch(form, data[form.dataset.search].names);
-  for (const form of $$("form.explorer")) {
-    const { explorer, names } = data[form.dataset.tab];
-    new Explorer(form, explorer, names);
-  }
+  for (const form of $$("form.explorer")) new Explorer(form, data[form.dataset.tab].explorer);
   unfold();
   document.body.dataset.ready = "yes";
 }
