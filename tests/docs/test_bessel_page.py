@@ -26,7 +26,7 @@ def test_every_number_is_cited_and_defined() -> None:
 @pytest.mark.parametrize("a", [24.0, 60.5])
 @pytest.mark.parametrize("x", [0.3, 20.0, 300.0])
 def test_formulas_of_the_ratio(a: float, x: float) -> None:
-    """(4) to (9) from an L that is defined by (1), at 60 digits."""
+    """(4) to (9) and (28) from an L that is defined by (1), at 60 digits."""
     with mpmath.workdps(60):
         order, at = mpmath.mpf(a), mpmath.mpf(x)
 
@@ -64,6 +64,10 @@ def test_formulas_of_the_ratio(a: float, x: float) -> None:
                 second / at,
                 w**4 * (both * (1 + 2 * order**2 * w**2) - y * w**2 * (4 * e1 + 4 * E2 + E3))
                 - order * (order + 2 * s) * g**2 * w**3,
+            ),
+            28: (
+                at * mpmath.besseli(order - 1, at) / mpmath.besseli(order, at),
+                order + s - e1 * y * w**2,
             ),
         }
         for number, (value, formula) in pairs.items():

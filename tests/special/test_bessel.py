@@ -18,6 +18,7 @@ from torch.autograd import gradcheck
 
 from reference import arb, tables
 from resultant import bessel_ratio, bessel_ratio_integral, bessel_ratio_inverse, log_bessel_i
+from resultant.special import compiled
 from resultant.special.ratio import complement, ratio
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -302,3 +303,19 @@ def test_ratio_is_that_of_scipy(p: int) -> None:
     private: Any = special._ufuncs
     theirs = private._iv_ratio(p / 2, x.numpy())
     np.testing.assert_allclose(bessel_ratio(p / 2 - 1, x), theirs, rtol=5e-16, atol=0)
+
+
+@pytest.mark.usefixtures("with_and_without_kernel")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("p", [2, 3, 17, 50, 128, 1024])
+def test_ratio_is_rounded_once(p: int, dtype: torch.dtype) -> None:
+    """It is the nearest float, but for values near the middle of two; without the kernel, quotients
+    at small orders are rounded too."""
+    generator = torch.Generator().manual_seed(p)
+    x = (p * 10 ** (4 * torch.rand(200, generator=generator) - 2)).to(dtype)
+    exact = torch.tensor([arb.bessel(p / 2 - 1, float(v))[1] for v in x], dtype=torch.float64)
+    value, nearest, eps = bessel_ratio(p / 2 - 1, x), exact.to(dtype), torch.finfo(dtype).eps
+    assert (value.double() / nearest.double() - 1).abs().max() <= 2 * eps
+    if compiled._library is not None or p >= 50:
+        assert (value == nearest).double().mean() >= 0.97
+        torch.testing.assert_close(value, nearest, rtol=eps, atol=0)

@@ -84,6 +84,15 @@ typedef union { T x; U u; } Bits;
 INLINE U bits(T x) { return ((Bits){.x = x}).u; }
 INLINE T real(U u) { return ((Bits){.u = u}).x; }
 
+/* The upper half of the digits, whose products are exact. */
+INLINE T upper(T x) { return real(bits(x) >> (DIGITS / 2 + 1) << (DIGITS / 2 + 1)); }
+
+/* y - x^2 for y near x^2, without the rounding of the square. */
+INLINE T less_square(T y, T x) {
+    const T h = upper(x);
+    return (y - h * h) - (x - h) * (x + h);
+}
+
 /* log(x + one) for x + one = whole > 0: the exponent k of whole, and a series in f = whole/2^k - 1,
    where whole/2^k is between sqrt(1/2) and sqrt(2). */
 INLINE T log_of(T x, T one, T whole) {

@@ -3,11 +3,10 @@
 /* The ratio and its derivatives at one block, `differences.RatioSlopes`. */
 typedef struct {
     T r[B], complement[B], first[B], second[B];
-    T under[B]; /* 1/r after a step */
 } Slopes;
 
-/* By one expansion; unless `all`, r and the complement alone. */
-INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x, int all) {
+/* By one expansion. */
+INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x) {
     const T a = e->a;
     T y[B], s[B], w[B], g[B], u[B], e1[B], e2[B], e3[B], d1[B];
     EACH {
@@ -18,66 +17,85 @@ INLINE void slopes_by(Slopes *out, const Expansion *e, const T *x, int all) {
         u[i] = e->scale * w[i];
     }
     horner(e1, e->e1, e->n, u);
+    horner(e2, e->e2, e->n, u);
+    horner(e3, e->e3, e->n, u);
     EACH {
-        const T square = w[i] * w[i];
+        const T square = w[i] * w[i], share = y[i] * square, twice = 2 * e1[i] + e2[i];
         out->r[i] = g[i] - e1[i] * square;
         out->complement[i] = (a + a * a / (s[i] + x[i])) * g[i] + x[i] * e1[i] * square;
-    }
-    if (all) {
-        horner(e2, e->e2, e->n, u);
-        horner(e3, e->e3, e->n, u);
-        EACH {
-            const T square = w[i] * w[i], share = y[i] * square, twice = 2 * e1[i] + e2[i];
-            d1[i] = twice * square * square - w[i] * g[i] * g[i];
-            out->first[i] = a * w[i] * g[i] - e1[i] * square + share * twice * square;
-            const T inner = twice * (1 + 2 * a * a * square)
-                            - share * (4 * e1[i] + 4 * e2[i] + e3[i]);
-            out->second[i] = square * w[i] * (w[i] * inner - a * (a + 2 * s[i]) * g[i] * g[i]);
-        }
+        d1[i] = twice * square * square - w[i] * g[i] * g[i];
+        out->first[i] = a * w[i] * g[i] - e1[i] * square + share * twice * square;
+        const T inner = twice * (1 + 2 * a * a * square) - share * (4 * e1[i] + 4 * e2[i] + e3[i]);
+        out->second[i] = square * w[i] * (w[i] * inner - a * (a + 2 * s[i]) * g[i] * g[i]);
     }
     for (int j = 0; j < e->shift; j++) {
         const T step = e->steps[j];
         EACH {
-            const T under = step + y[i] * out->r[i], below = 1 / under;
-            if (all) {
-                const T square = below * below, rest = step - y[i] * out->first[i];
-                const T d1_below = -square * (2 * out->r[i] + y[i] * d1[i]);
-                out->second[i] = 2 * below * d1_below * rest
-                                 - square * (2 * out->first[i] + y[i] * out->second[i]);
-                out->first[i] = square * rest;
-                d1[i] = d1_below;
-            }
+            const T below = 1 / (step + y[i] * out->r[i]), square = below * below;
+            const T rest = step - y[i] * out->first[i];
+            const T d1_below = -square * (2 * out->r[i] + y[i] * d1[i]);
+            out->second[i] = 2 * below * d1_below * rest
+                             - square * (2 * out->first[i] + y[i] * out->second[i]);
+            out->first[i] = square * rest;
+            d1[i] = d1_below;
             out->complement[i] = (step - x[i] * out->complement[i]) * below;
             out->r[i] = below;
-            out->under[i] = under;
         }
     }
 }
 
 /* By the expansion or, for s well above its smallest order, by the one at nu itself, `unshifted`. */
-INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *unshifted, const T *x,
-                      int all) {
+INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *unshifted, const T *x) {
     T square[B];
     EACH square[i] = x[i] * x[i] + e->nu * e->nu;
     const int beyond = e->shift ? above(square, e->large) : 0;
-    const int first = beyond == B, last = beyond > 0;
-    for (int far = first; far <= last; far++) {
-        Slopes at;
-        slopes_by(&at, far ? unshifted : e, x, all);
+    if (beyond < B) slopes_by(out, e, x);
+    if (!beyond) return;
+    Slopes far;
+    slopes_by(&far, unshifted, x);
+    EACH {
+        const int chosen = square[i] >= e->large;
+        out->r[i] = chosen ? far.r[i] : out->r[i];
+        out->complement[i] = chosen ? far.complement[i] : out->complement[i];
+        out->first[i] = chosen ? far.first[i] : out->first[i];
+        out->second[i] = chosen ? far.second[i] : out->second[i];
+    }
+}
+
+/* R by one expansion of an order above nu, by (28) to (30). */
+INLINE void ratio_by(T *out, const Expansion *e, const T *x) {
+    const T a = e->a;
+    T y[B], w[B], u[B], e1[B], f[B], low[B], rounded[B];
+    EACH {
+        y[i] = x[i] * x[i];
+        rounded[i] = -less_square(y[i], x[i]);
+        const T most = y[i] < a * a ? a * a : y[i], least = y[i] < a * a ? y[i] : a * a;
+        const T square = y[i] + a * a, s = sqrt(square);
+        w[i] = 1 / s;
+        u[i] = e->scale * w[i];
+        f[i] = s + a;
+        low[i] = (T)0.5 * w[i] * (less_square(square, s) + (least - (square - most)) + rounded[i])
+                 + (a - (f[i] - s));
+    }
+    horner(e1, e->e1, e->n, u);
+    EACH {
+        const T part = y[i] * w[i] * w[i] * e1[i], sum = f[i] - part;
+        low[i] += (f[i] - sum) - part;
+        f[i] = sum;
+    }
+    for (int j = 1; j <= e->shift; j++) {
+        const int last = j == e->shift;
+        const T step = last ? 0 : e->steps[j];
         EACH {
-            const int chosen = far == first || square[i] >= e->large;
-            out->r[i] = chosen ? at.r[i] : out->r[i];
-            out->under[i] = chosen ? at.under[i] : out->under[i];
-            out->complement[i] = chosen ? at.complement[i] : out->complement[i];
-        }
-        if (all) {
-            EACH {
-                const int chosen = far == first || square[i] >= e->large;
-                out->first[i] = chosen ? at.first[i] : out->first[i];
-                out->second[i] = chosen ? at.second[i] : out->second[i];
-            }
+            /* The quotient of y or, at last, of x, as a sum of two parts. */
+            const T over = last ? x[i] : y[i], below = 1 / f[i];
+            const T q = upper(over * below), d = upper(f[i]);
+            const T rest = (over - q * d) + (last ? 0 : rounded[i]) - q * ((f[i] - d) + low[i]);
+            f[i] = step + (q + rest * below);
+            low[i] = ((step - f[i]) + q) + rest * below;
         }
     }
+    EACH out[i] = f[i];
 }
 
 /* Clamp to where the power 2.2 is finite. */
@@ -102,7 +120,7 @@ INLINE void inverse_at(T *x, const Expansion *e, const Expansion *unshifted, con
     for (int step = 0; step < steps; step++) {
         Slopes slopes;
         bounded(at, x);
-        slopes_at(&slopes, e, unshifted, at, 1);
+        slopes_at(&slopes, e, unshifted, at);
         EACH {
             /* Near one the digits are in 1 - r. */
             const T miss = length[i] < (T)0.5 ? at[i] * slopes.r[i] - length[i]
@@ -207,14 +225,18 @@ EXPORT void EXPORTED(bessel)(const T *expansion, const T *unshifted_expansion, c
         T room[B], other[B], at[B], start[B], result[B], rest[B];
         const T *to = block(room, x + first, 1, count - first);
         bounded(at, to);
-        Slopes slopes;
         if (kind == RATIO) {
-            slopes_at(&slopes, &e, &unshifted, at, 0);
-            /* Near one the complement has more digits; both expansions have steps. */
-            EACH result[i] = slopes.complement[i] < (T)0.25 ? 1 - slopes.complement[i]
-                                                            : at[i] / slopes.under[i];
+            /* With one step the expansion holds everywhere. */
+            EACH rest[i] = at[i] * at[i] + e.nu * e.nu;
+            const int beyond = e.shift > 1 ? above(rest, e.large) : 0;
+            if (beyond < B) ratio_by(result, &e, at);
+            if (beyond) {
+                ratio_by(other, &unshifted, at);
+                EACH result[i] = rest[i] >= e.large ? other[i] : result[i];
+            }
         } else if (kind <= COMPLEMENT) {
-            slopes_at(&slopes, &e, &unshifted, at, 1);
+            Slopes slopes;
+            slopes_at(&slopes, &e, &unshifted, at);
             EACH result[i] = kind == FIRST ? slopes.first[i] : slopes.complement[i];
         } else if (kind <= COMPLEMENT_INVERSE) {
             inverse_at(result, &e, &unshifted, to, kind == COMPLEMENT_INVERSE);

@@ -2,7 +2,6 @@
 with the environment variable ``RESULTANT_KERNEL=0``, functions in torch compute the same."""
 
 import ctypes
-import math
 import os
 import zlib
 from collections.abc import Callable
@@ -78,15 +77,13 @@ def _has_memory(a: Tensor) -> bool:
     return not a.is_neg() and not is_zero_tensor(a)
 
 
-def _table(e: LogDebye, dtype: torch.dtype, large: float | None = None) -> Tensor:
-    """Return an expansion as the kernel reads it, which takes another one where y + nu^2 is
-    ``large``."""
-    large = unshifted_from(dtype) ** 2 if large is None else large
+def _table(e: LogDebye, dtype: torch.dtype) -> Tensor:
+    """Return an expansion as the kernel reads it."""
     weighted = [e.weighted(n) for n in (1, 2, 3)]
     weighted[0][0] = 0.5
     start = [float(a) for a in anchor(e, torch.empty(0, dtype=dtype, device="cpu"))]
     sizes = len(e.coefficients), e.shift
-    header = [e.nu, e.order, e.scale, large, *start, *sizes, *e.steps()]
+    header = [e.nu, e.order, e.scale, unshifted_from(dtype) ** 2, *start, *sizes, *e.steps()]
     tables = [c for values in (e.coefficients, *weighted) for c in values]
     repeated = [c for c in tables for _ in range(BLOCK[dtype])]
     return torch.tensor([*header, *repeated], dtype=dtype, device="cpu")
@@ -96,14 +93,12 @@ def _table(e: LogDebye, dtype: torch.dtype, large: float | None = None) -> Tenso
 def _tables(
     nu: float, dtype: torch.dtype, absolute: bool = False, ratio: bool = False
 ) -> tuple[Any, ...]:
-    """Return the addresses of the two expansions at ``nu``, and the tensors to keep meanwhile; all
-    have steps for the ``ratio``."""
+    """Return the addresses of the two expansions at ``nu``, for the ``ratio`` `raised`, and the
+    tensors to keep meanwhile."""
     e = expansion(nu, dtype, absolute=absolute)
-    if not e.shift:
-        near = direct = _table(raised(e, dtype), dtype, math.inf) if ratio else _table(e, dtype)
-    else:
-        beyond = unshifted(e, dtype)
-        near, direct = _table(e, dtype), _table(raised(beyond, dtype) if ratio else beyond, dtype)
+    pair = (e, unshifted(e, dtype)) if e.shift else (e,)
+    tables = [_table(raised(a, dtype) if ratio else a, dtype) for a in pair]
+    near, direct = tables[0], tables[-1]
     return near.data_ptr(), direct.data_ptr(), near, direct
 
 

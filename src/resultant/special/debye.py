@@ -115,8 +115,7 @@ def unshifted(e: LogDebye, dtype: torch.dtype) -> LogDebye:
 
 
 def raised(e: LogDebye, dtype: torch.dtype) -> LogDebye:
-    """Return the expansion one order above, or one with steps itself: the ratio after a step down
-    has fewer roundings than (4)."""
+    """Return the expansion one order above, or one with steps itself, for (28)."""
     return e if e.shift else _expansion(e.nu, 1, e.scale + 1, dtype)
 
 
@@ -213,14 +212,20 @@ def as_tensor(c: Number, like: Tensor) -> Tensor:
     return c if isinstance(c, Tensor) else torch.full((), c, dtype=like.dtype, device=like.device)
 
 
-def _halves(a: Tensor) -> tuple[Tensor, Tensor]:
+def upper(a: Tensor) -> Tensor:
+    """Return the upper half of the digits, whose products are exact."""
     scaled = a * SPLITTER[a.dtype]
-    high = scaled - (scaled - a)
-    return high, a - high
+    return scaled - (scaled - a)
+
+
+def less_square(y: Tensor, x: Tensor) -> Tensor:
+    """Compute ``y - x^2`` for y near x^2, without the rounding of the square."""
+    h = upper(x)
+    return (y - h * h) - (x - h) * (x + h)
 
 
 def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return ``(p, e)``: the rounded product ``p``, and ``p + e`` the exact product."""
-    p = a * b
-    (a1, a2), (b1, b2) = _halves(a), _halves(b)
+    p, a1, b1 = a * b, upper(a), upper(b)
+    a2, b2 = a - a1, b - b1
     return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
