@@ -36,6 +36,8 @@ from resultant.images.source import ImageSplits
 from resultant.images.vision import vision_module
 from resultant.training import tune as tuning, tune_steps
 from resultant.training.heads import Head
+from resultant.training.tuner import Tuner
+from resultant_reproduction.cifar.supervised import BalancedContrastiveLoss, SupConLoss
 
 TAILS = {"cifar100": (10, 50, 100), "tiny-imagenet": (100,)}
 NETWORKS = ("tf_efficientnet_lite0", "tf_efficientnet_lite2")
@@ -50,6 +52,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "native": {"realization": "native"},
     "stages": {"stages": 3},
     "no colour": {"colour": 0.0},
+    "supcon": {},
+    "bcl": {},
 }
 # Tried once after the first records.
 TRIED: dict[str, dict[str, Any]] = {
@@ -58,6 +62,7 @@ TRIED: dict[str, dict[str, Any]] = {
     "no colour, rate .001": {"colour": 0.0, "learning_rate": 1e-3},
     "no colour, rate .001, logit-adjusted": {"colour": 0.0, "learning_rate": 1e-3} | PLAIN,
 }
+RIVALS = ("supcon", "bcl")
 METHODS = ("frozen", "own", "head", "refined")
 # Pixels, and the most pictures of a class that train and that test.
 SIZE, MOST, TEST = 160, 500, 50
@@ -81,6 +86,40 @@ class Frozen(NamedTuple):
 
 
 FROZEN: dict[tuple[Any, ...], Frozen] = {}
+
+
+class Rival(Tuner):
+    """A tuner with SupCon or BCL in the place of ProCo; it does not continue."""
+
+    kind = ""
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        optimizer, config = super().make_optimizer(), self.config
+        assert self.classification is not None
+        classes, tau = len(self.classification.log_prior), config.temperature
+        self.rival: Any = SupConLoss(tau)
+        if self.kind == "bcl":
+            self.rival = BalancedContrastiveLoss(classes, config.dim, tau, [self.run.seed])
+            self.rival.to(self.device)
+            rate = {"lr": config.learning_rate, "weight_decay": 0.0}
+            optimizer.add_param_group({"params": list(self.rival.parameters()), **rate})
+            for p in self.rival.parameters():
+                moments = {name: torch.zeros_like(p) for name in ("exp_avg", "exp_avg_sq")}
+                optimizer.state[p] = {"step": torch.zeros((), device=self.device), **moments}
+        return optimizer
+
+    def tensors(self) -> dict[str, Tensor]:
+        # The steps that warm up leave no trace in them either.
+        own = {f"0.rival.{i}": p.detach() for i, p in enumerate(self.rival.parameters())}
+        parts = [self.optimizer.state[p] for p in self.rival.parameters()]
+        own |= {f"0.rival.{n}.{i}": a for i, part in enumerate(parts) for n, a in part.items()}
+        return super().tensors() | own
+
+    def loss(self, projection: Tensor, logits: Tensor | None, labels: Tensor) -> Tensor:
+        assert self.classification is not None and logits is not None
+        z, s = (a.unflatten(0, (-1, len(labels))) for a in (projection, logits))
+        contrastive = self.rival(z.unsqueeze(1), labels).mean()
+        return self.config.contrastive_weight * contrastive + self.classification(s, labels)
 
 
 def pictures(name: str, tail: int, data: Path) -> ImageSplits:
@@ -122,6 +161,8 @@ def measure(
         chosen["epochs"] = max(1, round(default["seconds"]["fine-tuning"] / each))
         if chosen["epochs"] == plain["epochs"]["most"]:
             return {**plain, "arm": key.arm}
+    if key.arm in RIVALS:
+        shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     # The frozen network is the same for all arms: its features and its head are made once.
     group, fit = key[:-1], tune_steps.Tuning.head
@@ -136,9 +177,10 @@ def measure(
             shutil.copy(out / tune_steps.FROZEN, store)
         return FROZEN[group].head
 
+    rival = type("Chosen", (Rival,), {"kind": key.arm}) if key.arm in RIVALS else Tuner
     earlier = FROZEN[group].seconds if group in FROZEN else 0.0
     began = time.perf_counter()
-    with patch.object(tune_steps.Tuning, "head", head):
+    with patch.object(tune_steps, "Tuner", rival), patch.object(tune_steps.Tuning, "head", head):
         result = tuning.tune(
             pictures(key.set, key.tail, data),
             key.network,

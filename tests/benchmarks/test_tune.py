@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from benchmarks import tune
 from resultant.images.vision import vision_module
+from resultant.training.tuner import Tuner
 
 
 @pytest.fixture
@@ -49,10 +50,10 @@ def test_arms(
     }
     tune.main(**given, arms=("default", "logit-adjusted"))
     first = out.read_text()
-    tune.main(**given, arms=("default", "logit-adjusted", "equal time"))
-    assert out.read_text().startswith(first)
+    tune.main(**given, arms=("default", "logit-adjusted", "equal time", "supcon", "bcl"))
+    assert out.read_text().startswith(first) and tune.tune_steps.Tuner is Tuner
     records = [json.loads(line) for line in out.read_text().splitlines()]
-    arms = ["default", "logit-adjusted", "equal time"]
+    arms = ["default", "logit-adjusted", "equal time", "supcon", "bcl"]
     assert [record["arm"] for record in records] == arms
     assert records[0]["images"]["test"] == 32
     for record in records:
@@ -64,14 +65,36 @@ def test_arms(
     assert all(record["all"] > record["seconds"]["fine-tuning"] for record in records)
     given["seeds"] = (1,)
     tune.main(**given, arms=("default",), minutes=0.0)
-    assert len(tune.read(out)) == 3
+    assert len(tune.read(out)) == 5
     # All arms begin with the same features.
     assert len({record["frozen"]["accuracy"] for record in records}) == 1
     lines = capsys.readouterr().out.strip().splitlines()
     # A line of each record, and the two tables.
-    assert len(lines) == 3 + 4 + 2 + 3 + 2 + 3 and "| equal time |" in lines[-1]
+    assert len(lines) == 5 + 4 + 2 + 5 + 2 + 5 and "| bcl |" in lines[-1]
     ahead = tune.right(records[0]).mean() - tune.right(records[-1]).mean()
     assert f"{100 * float(ahead):+.1f} [" in lines[-1]
+
+
+def test_rivals_are_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss is that of the reproduction, next to the same classifier; prototypes move."""
+    from training.test_tuner import CONFIG, N, tuner_of
+
+    for kind in ("supcon", "bcl"):
+        monkeypatch.setattr(tune.Rival, "kind", kind)
+        rival = tuner_of(CONFIG, kind=tune.Rival)
+        assert isinstance(rival, tune.Rival) and rival.classification is not None
+        before = [p.clone() for p in rival.rival.parameters()]
+        x, y = rival.batches.batch()
+        outputs = rival.network.train()(x)
+        loss = rival.loss(outputs.projection, outputs.logits, y)
+        z, s = (a.unflatten(0, (-1, N)) for a in (outputs.projection, outputs.logits))
+        expected = rival.rival(z[:, None], y)[0] + rival.classification(s, y)
+        torch.testing.assert_close(loss, expected)
+        rival.train_epoch(0, [])
+        moved = [
+            not torch.equal(a, b) for a, b in zip(before, rival.rival.parameters(), strict=True)
+        ]
+        assert all(moved) and len(moved) == (kind == "bcl")
 
 
 def test_the_page_of_the_views_is_of_its_records() -> None:

@@ -5,7 +5,9 @@ and the logit-adjusted cross-entropy of a classifier on the third. Everything ra
 follows from (seed, epoch): a job that was killed continues from its last checkpoint to the same
 result, bit for bit on a CPU.
 
-HEAD
+On one H200 a ResNet-50 on three views of 64 x 64 pixels takes 100 epochs of the 21,549 images of
+Tiny-ImageNet-LT in 105 seconds, and predicts 33.8 % of its balanced test images (four seeds). At
+224 pixels it takes 6,875 views a second, .98 of the same step on one batch that stays on the GPU.
 """
 
 import math
@@ -39,7 +41,7 @@ WARM_UP = 3
 class Trainer:
     """The network of one run with its losses, its optimizer and its batches."""
 
-    # A run that takes minutes does not wait for torch.compile.
+    # A training from scratch takes hours, and is worth the minute of torch.compile.
     compiled = True
 
     def __init__(
@@ -151,6 +153,10 @@ class Trainer:
         self.optimizer.param_groups[0]["lr"].fill_(self.config.rate(epoch))
         self.total.zero_()
         self.contrastive.start_epoch()
+        self.train_mode()
+
+    def train_mode(self) -> None:
+        """Put the network into training mode."""
         self.model.train()
 
     def replay(self) -> None:
@@ -170,7 +176,7 @@ class Trainer:
         state = {name: a.clone() for name, a in self.tensors().items()}
         # From here on, no epoch of the statistics begins by itself.
         self.contrastive.start_epoch()
-        self.model.train()
+        self.train_mode()
         self.stream = torch.cuda.Stream(self.device)
         self.stream.wait_stream(torch.cuda.current_stream())
         with timed_convolutions():

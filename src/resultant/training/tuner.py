@@ -50,6 +50,7 @@ class Tuner(Trainer):
 
     config: TuneConfig
     total: Tensor
+    # A run that takes minutes does not wait for torch.compile.
     compiled = False
 
     def __init__(
@@ -78,32 +79,36 @@ class Tuner(Trainer):
         # The correct predictions of the epoch of the best accuracy.
         self.right_of_best = torch.zeros(validation, dtype=torch.float64)
         self.scheduler = scheduler_of(self.optimizer, config, batches.steps)
+        # The learning rate, which a CUDA graph reads from one place, and the finished steps.
+        self.rate, self.steps_done = torch.zeros((), device=device), 0
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         freeze(self.network.encoder, self.config.stages)
         adapt(self.network.encoder, self.config.lora, self.run.seed)
         make: Any = vision_module("timm.optim").create_optimizer_v2
+        gpu = self.device.type == "cuda"
         optimizer = make(
             self.network,
             opt="adamw",
             lr=self.config.learning_rate,
             weight_decay=self.config.weight_decay,
+            fused=gpu,
+            capturable=gpu,
         )
         for p in trained_parameters(self.network).values():
             moments = {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}
-            optimizer.state[p] = {"step": torch.tensor(0.0), **moments}
+            optimizer.state[p] = {"step": torch.zeros((), device=self.device), **moments}
         return optimizer
 
-    def step(self) -> None:
-        number = int(self.steps_done) + 1
-        self.scheduler.step_update(number - 1)
-        super().step()
-        self.average.update(self.network, step=number)
-
-    @property
-    def steps_done(self) -> Tensor:
-        """Number of steps of the optimizer."""
-        return next(iter(self.optimizer.state.values()))["step"]
+    def replay(self) -> None:
+        self.scheduler.step_update(self.steps_done)
+        groups = self.optimizer.param_groups
+        self.rate.fill_(groups[0]["lr"])
+        for group in groups:
+            group["lr"] = self.rate
+        super().replay()
+        self.steps_done += 1
+        self.average.update(self.network, step=self.steps_done)
 
     def train_epoch(self, epoch: int, drawn: list[Tensor], on_step: OnStep = None) -> None:
         devices = [self.device] if self.device.type == "cuda" else []
@@ -116,7 +121,10 @@ class Tuner(Trainer):
         self.epoch = epoch + 1
         self.total.zero_()
         self.contrastive.start_epoch()
-        self.model.train()
+        self.train_mode()
+
+    def train_mode(self) -> None:
+        super().train_mode()
         for module in self.network.encoder.modules():
             own = list(module.parameters())
             if own and not any(p.requires_grad for p in own):
@@ -124,7 +132,8 @@ class Tuner(Trainer):
                 module.eval()
 
     def record(self, epoch: int = 0) -> None:
-        """No graph: a fine-tuning takes few steps."""
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            super().record(epoch)
 
     @property
     def contents(self) -> Tensor:
@@ -132,7 +141,7 @@ class Tuner(Trainer):
 
     def rows(self) -> Rows:
         (row,) = super().rows()
-        return [{**row, "rate": self.optimizer.param_groups[0]["lr"]}]
+        return [{**row, "rate": float(self.rate)}]
 
     def validated(self, right: Tensor, weights: Tensor) -> None:
         """Keep the average of the weights unless its correct predictions [V] are clearly behind
@@ -165,6 +174,10 @@ class Tuner(Trainer):
         for name, p in trained_parameters(self.network).items():
             tensors |= {f"{part}.{name}": state[p][part] for part in MOMENTS}
         return tensors
+
+    def load(self, tensors: dict[str, Tensor]) -> None:
+        super().load(tensors)
+        self.steps_done = int(next(iter(self.optimizer.state.values()))["step"])
 
     def tensors(self) -> dict[str, Tensor]:
         kept = {"average": self.average.module.state_dict(), "best": self.best}
