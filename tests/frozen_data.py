@@ -8,8 +8,8 @@ from scipy.optimize import brentq
 from scipy.special import ive, logsumexp
 from torch import Tensor
 
-from resultant.analysis import FrozenSpace
 from resultant.vmf.distribution import VonMisesFisher
+from resultant_reproduction.frozen.space import FrozenSpace
 
 C, P, TAU = 24, 12, 0.1
 COUNTS = torch.tensor([140, 130, 120, 115, 110, 105, 102, 101] + [60] * 8 + [9] * 6 + [4, 3])

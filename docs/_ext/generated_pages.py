@@ -40,11 +40,8 @@ MODULES = {
     "analysis": (
         "Analysis of frozen features",
         "resultant.analysis",
-        "Each function answers one question and returns a plain result. `load_space` and "
-        "`ask_theory` have no formula of their own: they read features, and ask all questions. "
-        "Examples assume ``from resultant.analysis import *`` and::\n\n    z, y = torch.eye(4)"
-        ".repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)\n"
-        "    space = FrozenSpace.fit(z, y, z, y)",
+        "The functions are the steps of an analysis in their order, the classes are plain results. "
+        "Examples assume ``import torch`` and ``from resultant.analysis import *``.",
     ),
 }
 MODULES["checks"] = (
@@ -54,7 +51,7 @@ MODULES["checks"] = (
     "forget. They compute nothing themselves, so they have no formula.",
 )
 # Classes that are made by hand, not only returned.
-ROOTS = ("FrozenSpace", "FeatureStore")
+ROOTS = ("FeatureStore",)
 TRAINING = (
     "resultant.training.tune.tune",
     "resultant.training.tune.TuneResult",

@@ -63,8 +63,7 @@ def _keep_colon(
 def _number(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Replace labels by numbers of the paper, and append the formulas."""
     module, _, short = name.rpartition(".")
-    table = {"resultant": EQUATIONS, "resultant.analysis": EQUATIONS["analysis"]}
-    more = table.get(module, {}).get(short, [])
+    more = EQUATIONS.get(short, []) if module == "resultant" else []
     labels = list(dict.fromkeys([*LABEL.findall("\n".join(lines)), *more]))
     lines[:] = [LABEL.sub(lambda match: PAPER[match[0]]["number"], text) for text in lines]
     # An underscore at the end of a name would be a link.

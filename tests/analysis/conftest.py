@@ -3,7 +3,7 @@
 import pytest
 
 from frozen_data import small_space
-from resultant.analysis import FrozenSpace
+from resultant_reproduction.frozen.space import FrozenSpace
 
 
 @pytest.fixture(scope="session")

@@ -197,10 +197,7 @@ def test_methods_and_texts(evaluated: Study) -> None:
     text = " ".join(result.recommendation.sentences)
     assert result.recommended.name in text and "%" in text
     assert result.map is not None and result.explorer is not None
-    assert (
-        result.theory is not None
-        and result.theory.space.tau == result.explorer.start["temperature"]
-    )
+    assert result.theory is not None and result.theory.tau == result.explorer.start["temperature"]
     assert result.explorer.method == evaluated.vmf.name
     assert evaluated.vmf.settings["components"] == 1
     assert result.to_dict()["data"]["metadata"] == {"dataset": "small"}

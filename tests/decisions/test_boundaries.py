@@ -9,9 +9,8 @@ from hypothesis import given, settings, strategies as st
 import resultant as rs
 from class_samples import F64, close
 from decisions.arcs import OFFSET, PAIR, check, two
-from resultant.analysis.theory import displacement_error
 from resultant.classes.rule import REALIZATIONS
-from resultant.decisions.boundaries import Change, Displacement, refine
+from resultant.decisions.boundaries import Change, refine
 from small_classes import TAU, C, classes
 
 
@@ -135,13 +134,3 @@ def test_changes_by_the_numbers_of_roots() -> None:
             assert moved.change.tolist() == [change]
             assert moved.shift.isnan().item() == (change != Change.DISPLACED)
             assert moved.tally() == {c.name.lower(): int(c == change) for c in Change}
-
-
-def test_displacement_error() -> None:
-    nan = math.nan
-    shifts = torch.tensor([[0.1, -0.2, 0.3, nan, 0.2], [0.12, 0.1, nan, nan, 0.2]], dtype=F64)
-    exact, predicted = map(Displacement, shifts, torch.tensor([[0, 0, 0, 1, 0], [0, 0, 2, 1, 0]]))
-    expected = (math.degrees((0.02 + 0.3 + 0) / 3), math.degrees(0.3), 2 / 3, 3, 5)
-    assert displacement_error(exact, predicted) == pytest.approx(expected)
-    none = Displacement(torch.tensor([nan]), torch.tensor([3]))
-    assert displacement_error(none, none) == pytest.approx((nan, nan, nan, 0, 1), nan_ok=True)

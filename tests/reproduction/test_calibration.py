@@ -13,7 +13,6 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from frozen_data import features, log_softmax, scores
-from resultant.analysis import FrozenSpace
 from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.em import Components
@@ -21,6 +20,7 @@ from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence
 from resultant_reproduction.frozen.calibration import FITS, calibrate, halves, judge
 from resultant_reproduction.frozen.questions import analyze_space
+from resultant_reproduction.frozen.space import FrozenSpace
 from resultant_reproduction.frozen.summarize import BETAS, QUESTIONS, summaries, summarize
 from resultant_reproduction.frozen.tuned import BOTH, SHARED, TEMPERATURES, tuned
 from resultant_reproduction.runs.records import packaged_json

@@ -8,13 +8,12 @@ import torch
 
 import frozen_data
 from frozen_data import COUNTS, TAU, C, P, features, log_softmax, ratio, rows, score, scores
-from resultant import analysis
-from resultant.analysis import FrozenSpace, intercept_drift
 from resultant.analysis.metrics import sample_rows
-from resultant.analysis.theory import choose_pairs
 from resultant.classes.rule import REALIZATIONS
 from resultant.classes.scores import class_scores
 from resultant.theory.binary_model import BinaryModel
+from resultant_reproduction.frozen.agreement import intercept_drift
+from resultant_reproduction.frozen.boundaries import boundary_displacement, choose_pairs
 from resultant_reproduction.frozen.decisions import (
     Policy,
     compare_gradients,
@@ -23,6 +22,7 @@ from resultant_reproduction.frozen.decisions import (
 )
 from resultant_reproduction.frozen.pairs import margin_directions, typical_margins
 from resultant_reproduction.frozen.same_state import same_state
+from resultant_reproduction.frozen.space import FrozenSpace
 
 
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
@@ -67,7 +67,7 @@ def test_a_class_of_noise_collapses_direct_temperature() -> None:
     drift = intercept_drift(noisy, 1.5)
     assert drift.undefined == (3,) and drift.worst_class is None
     assert drift.temperature.isnan().all()
-    boundaries = analysis.boundary_displacement(noisy, beta=1.5)
+    boundaries = boundary_displacement(noisy, beta=1.5)
     assert boundaries.undefined == (3,) and boundaries.predicted == {} and not boundaries.change
     grid = realization_grid(noisy, (0.0, 1.5), (0.0,))
     for name in ("temperature", "preserve"):

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from frozen_data import TAU, features, fitted, rows, score, unbiased_length
-from resultant.analysis import FrozenSpace
 from resultant_reproduction.frozen import finite_sample
+from resultant_reproduction.frozen.space import FrozenSpace
 
 
 @pytest.mark.parametrize("most", [500, 25])

@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from frozen_data import COUNTS, TAU, C, features, small_space
-from resultant import analysis
 from resultant._core import memory
-from resultant.analysis import FrozenSpace
 from resultant.analysis.metrics import UnansweredError, plain
-from resultant.analysis.theory import choose_pairs
+from resultant.analysis.theory import gain_distribution
 from resultant.classes.rule import REALIZATIONS
+from resultant_reproduction.frozen.boundaries import boundary_displacement, choose_pairs
 from resultant_reproduction.frozen.decisions import (
     BETAS,
     GAMMAS,
@@ -28,6 +27,7 @@ from resultant_reproduction.frozen.finite_sample import self_inclusion, support_
 from resultant_reproduction.frozen.pairs import margin_directions
 from resultant_reproduction.frozen.questions import QUESTIONS, Analysis, analyze_space
 from resultant_reproduction.frozen.same_state import same_state
+from resultant_reproduction.frozen.space import FrozenSpace
 from small_features import alike
 
 
@@ -60,7 +60,7 @@ def test_questions_that_a_class_of_one_row_or_a_plane_cannot_answer() -> None:
     """One row has the largest kappa; questions about a plane without answer are notes."""
     x, y = features(torch.tensor([30, 30, 1]))
     space = FrozenSpace.fit(x, y, *features(torch.tensor([5, 5, 5]), seed=1))
-    assert space.summary().single == (2,) and analysis.gain_distribution(space).capped == (2,)
+    assert space.summary().single == (2,) and gain_distribution(space).capped == (2,)
     assert float(space.state.kappa[2]) == pytest.approx((x.shape[1] - 1) * 2.0**45, rel=1e-3)
     included = analyze_space(space).self_inclusion
     assert included is not None and included.classes.tolist() == [0, 1]
@@ -117,7 +117,7 @@ def test_answers_on_a_gpu(small_analysis: Analysis, monkeypatch: pytest.MonkeyPa
             compare_gradients(s, 50, seed=1),
             self_inclusion(s, 60),
             same_state(s, 0.5, gamma=-1.0, per_class=2),
-            analysis.boundary_displacement(s, pairs, beta=0.5),
+            boundary_displacement(s, pairs, beta=0.5),
             margin_directions(s, pairs),
         )
         there.append([answer.to_dict() for answer in answers])

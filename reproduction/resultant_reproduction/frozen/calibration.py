@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.analysis import FrozenSpace
 from resultant.analysis.metrics import NORMAL, rank_correlation, rank_in_class
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
@@ -18,6 +17,7 @@ from resultant.classes.scores import realize
 from resultant.classifiers.calibration import expected_calibration_error, fit_scale, log_losses
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant_reproduction.cells.statistics import Estimate
+from resultant_reproduction.frozen.space import FrozenSpace
 
 # Fits of the classes, in the order of the protocol.
 FITS = ("proco", "mle", "held-out", "components")

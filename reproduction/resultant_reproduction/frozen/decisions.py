@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.metrics import Result, UnansweredError, sample_rows
-from resultant.analysis.space import FrozenSpace
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classes.scores import ClassScores, cosines, realize
 from resultant.classifiers.search import FIXED_BETA
 from resultant.decisions.certificates import gradient_bound, loss_bound
 from resultant.decisions.gradients import gradient_cosines, loss_gradient, stacked_relative_error
 from resultant.theory.softmax import joint_leading
+from resultant_reproduction.frozen.space import FrozenSpace
 
 BETAS = (0.0, 0.5, 1.0, 1.5)
 

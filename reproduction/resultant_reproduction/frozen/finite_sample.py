@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from resultant._core import memory
-from resultant.analysis.metrics import Result, UnansweredError, class_means, owners
-from resultant.analysis.space import FrozenSpace
+from resultant.analysis.metrics import Result, UnansweredError, class_means
 from resultant.classes.finite_sample import (
     expected_square_resultant,
     leave_one_out_scores,
@@ -17,6 +16,7 @@ from resultant.classes.finite_sample import (
 from resultant.classifiers.folds import shuffled_ranks
 from resultant.score.exact import vmf_score
 from resultant.vmf.estimators import fit_direction
+from resultant_reproduction.frozen.space import FrozenSpace, owners
 
 SIZES = (5, 10, 20, 50, 100)
 

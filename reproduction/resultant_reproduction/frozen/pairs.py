@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.metrics import Result, rank_correlation
-from resultant.analysis.space import FrozenSpace
-from resultant.analysis.theory import choose_pairs, pair_types
 from resultant.classes.rule import Rule
 from resultant.classes.scores import realize
 from resultant.decisions import margins
 from resultant.decisions.certificates import margin_change
 from resultant.theory.binary_model import BinaryModel
+from resultant_reproduction.frozen.boundaries import choose_pairs, pair_types
+from resultant_reproduction.frozen.space import FrozenSpace
 
 
 @dataclass(frozen=True, eq=False)

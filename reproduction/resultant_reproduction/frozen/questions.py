@@ -8,9 +8,14 @@ from functools import cache
 
 from resultant.analysis import goodness, theory
 from resultant.analysis.metrics import Result, UnansweredError
-from resultant.analysis.space import FrozenSpace, SpaceSummary
-from resultant_reproduction.frozen import decisions, finite_sample, pairs, same_state
+from resultant_reproduction.frozen import agreement, decisions, finite_sample, pairs, same_state
+from resultant_reproduction.frozen.boundaries import (
+    BoundaryDisplacement,
+    boundary_displacement,
+    choose_pairs,
+)
 from resultant_reproduction.frozen.decisions import BETAS
+from resultant_reproduction.frozen.space import FrozenSpace, SpaceSummary
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,12 +25,12 @@ class Analysis(Result):
     space: SpaceSummary
     gains: theory.GainDistribution | None = None
     grid: decisions.RealizationGrid | None = None
-    cosine: theory.CosineAgreement | None = None
+    cosine: agreement.CosineAgreement | None = None
     gradients: decisions.GradientComparison | None = None
-    boundaries: theory.BoundaryDisplacement | None = None
+    boundaries: BoundaryDisplacement | None = None
     margins: pairs.MarginDirections | None = None
     typical: pairs.TypicalMargins | None = None
-    intercepts: theory.InterceptDrift | None = None
+    intercepts: agreement.InterceptDrift | None = None
     same_state: same_state.SameState | None = None
     support: finite_sample.SupportCurve | None = None
     self_inclusion: finite_sample.SelfInclusion | None = None
@@ -43,16 +48,16 @@ def analyze_space(
     questions = tuple(questions)
     if unknown := [name for name in questions if name not in QUESTIONS]:
         raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")
-    chosen = cache(lambda: theory.choose_pairs(space))
+    chosen = cache(lambda: choose_pairs(space))
     functions: dict[str, Callable[[], Result]] = {
         "gains": lambda: theory.gain_distribution(space),
         "grid": lambda: decisions.realization_grid(space, betas),
-        "cosine": lambda: theory.cosine_agreement(space),
+        "cosine": lambda: agreement.cosine_agreement(space),
         "gradients": lambda: decisions.compare_gradients(space),
-        "boundaries": lambda: theory.boundary_displacement(space, chosen()),
+        "boundaries": lambda: boundary_displacement(space, chosen()),
         "margins": lambda: pairs.margin_directions(space, chosen()),
         "typical": lambda: pairs.typical_margins(space, chosen()),
-        "intercepts": lambda: theory.intercept_drift(space),
+        "intercepts": lambda: agreement.intercept_drift(space),
         "same_state": lambda: same_state.same_state(space),
         "support": lambda: finite_sample.support_curve(space),
         "self_inclusion": lambda: finite_sample.self_inclusion(space),

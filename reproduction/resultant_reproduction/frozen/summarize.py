@@ -6,15 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant import analysis
 from resultant.analysis.metrics import plain
 from resultant.classes.rule import REALIZATIONS, Rule
 from resultant.classes.scores import realize
 from resultant.classes.statistics import ClassState
 from resultant.decisions.gradients import loss_gradient, mean_relative_error, stacked_relative_error
 from resultant_reproduction.cifar.stack import Stack
+from resultant_reproduction.frozen.agreement import intercept_drift
+from resultant_reproduction.frozen.boundaries import BoundaryDisplacement
 from resultant_reproduction.frozen.questions import Analysis, analyze_space
 from resultant_reproduction.frozen.same_state import SameState, same_state
+from resultant_reproduction.frozen.space import FrozenSpace
 from resultant_reproduction.recipes.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE
 
 # Strengths of the grid; direct temperature is undefined for some of them.
@@ -75,7 +77,7 @@ def _taken(a: object, names: str) -> dict[str, Any]:
     return {name: getattr(a, name) for name in names.split()}
 
 
-def _displacements(b: analysis.BoundaryDisplacement) -> dict[str, list[float]]:
+def _displacements(b: BoundaryDisplacement) -> dict[str, list[float]]:
     """Exact and leading displacements of the pairs with both, in degrees to five digits."""
     shifts = {"exact": b.shift_degrees, "leading": b.predicted["joint_leading"].shift_degrees}
     both = ~(shifts["exact"].isnan() | shifts["leading"].isnan())
@@ -87,10 +89,10 @@ def _rules(state: SameState) -> dict[str, dict[str, float]]:
     return {row.realization: _taken(row, names) for row in state.rows}
 
 
-def summarize_state(space: analysis.FrozenSpace, gamma: float) -> dict[str, Any]:
+def summarize_state(space: FrozenSpace, gamma: float) -> dict[str, Any]:
     """Summarize the rules and the intercept drift of a last state (sec:same-state-diagnostic)."""
     state = same_state(space, gamma=gamma)
-    drift = analysis.intercept_drift(space).largest
+    drift = intercept_drift(space).largest
     return plain({"same_state": _rules(state), "intercepts": drift, "focus": state.focus})
 
 
@@ -101,11 +103,11 @@ def summaries(*rows: Tensor) -> dict[str, dict[str, Any]]:
     return {name: summarize(a) for name, a in analyses.items()}
 
 
-def fit_space(*rows: Tensor, estimator: str = FROZEN_FITS[0]) -> analysis.FrozenSpace:
+def fit_space(*rows: Tensor, estimator: str = FROZEN_FITS[0]) -> FrozenSpace:
     """Fit the classes as in the frozen tables: training rows, labels, test rows, labels."""
     settings: Any = {"tau": FROZEN_TEMPERATURE, "estimator": estimator}
     settings["num_classes"] = int(rows[1].max()) + 1
-    return analysis.FrozenSpace.fit(*(a.cpu() for a in rows), **settings)
+    return FrozenSpace.fit(*(a.cpu() for a in rows), **settings)
 
 
 # Strengths of the interventions (sec:historical-power-temperature); native is 1.

@@ -8,11 +8,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from resultant.analysis import FrozenSpace, load_space
 from resultant.features.packaged import PACKAGED, packaged_file
 from resultant.features.store import FeatureStore
 from resultant_reproduction.cells.statistics import Estimate, over_settings
 from resultant_reproduction.frozen.questions import Analysis, analyze_space
+from resultant_reproduction.frozen.space import FrozenSpace, load_space
 from resultant_reproduction.frozen.summarize import SPACES, summarize
 from resultant_reproduction.recipes.config import PaperConfig, preset
 from resultant_reproduction.recipes.evaluation import FROZEN_FITS, FROZEN_TEMPERATURE

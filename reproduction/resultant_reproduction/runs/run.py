@@ -20,7 +20,6 @@ import torch
 
 from resultant._core.device import require_device
 from resultant._core.validation import DivergedError
-from resultant.analysis import FrozenSpace
 from resultant.classes.statistics import ClassStatistics
 from resultant.images.source import ImageSplits
 from resultant.training.config import RESULTS, Run
@@ -33,6 +32,7 @@ from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.cifar.stack import Stacks
 from resultant_reproduction.cifar.train import train_cifar
 from resultant_reproduction.frozen.calibration import calibrate
+from resultant_reproduction.frozen.space import FrozenSpace
 from resultant_reproduction.frozen.summarize import (
     fit_space,
     power_diagnostic,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from resultant.analysis import gain_distribution
 from resultant.analysis.metrics import rank_correlation
+from resultant.analysis.theory import gain_distribution
 from resultant.report import style
 from resultant.score.exact import vmf_score
 from resultant.theory.score_expansion import joint_expansion

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from resultant.analysis.theory import displacement_error
 from resultant.classes.gain import angular_gain
 from resultant.classes.rule import Rule
 from resultant.classes.scores import ClassScores, class_scores, cosines, realize
@@ -24,6 +23,7 @@ from resultant.theory.softmax import joint_leading, posterior_thresholds
 from resultant_reproduction.cells.charts import Curve
 from resultant_reproduction.theory import check as shared
 from resultant_reproduction.theory.check import Finding, check
+from resultant_reproduction.theory.displacement import displacement_error
 from resultant_reproduction.theory.identities import tangent_loss_gradient
 
 

@@ -1,4 +1,4 @@
-"""The analysis of frozen features, and the theory of their classes.
+"""The analysis of frozen features.
 
 `run` is the analysis as a sequence: `read` rows with labels, `split` them, `fit` classifiers (a
 `candidate` is one of them, `references` those of scikit-learn), `choose` one on validation rows,
@@ -10,62 +10,33 @@ sets, `metrics` are estimates and intervals, `sums` fits a classifier to files p
 `ray` reads rows on a cluster. `theory` and `goodness` answer questions of the paper about the
 classes of a `space`.
 
-Examples in docstrings assume ``import torch``, ``from resultant.analysis import *`` and this space:
-
-    >>> z, y = torch.eye(4).repeat(9, 1) + 0.1 * torch.rand(36, 4), torch.arange(4).repeat(9)
-    >>> space = FrozenSpace.fit(z, y, z, y)
+Examples in docstrings assume ``import torch`` and ``from resultant.analysis import *``.
 """
 
 from resultant.analysis.choose import choose
 from resultant.analysis.compare import compare_sets
 from resultant.analysis.evaluate import evaluate
 from resultant.analysis.fit import fit
-from resultant.analysis.goodness import GoodnessOfFit, goodness_of_fit
+from resultant.analysis.goodness import GoodnessOfFit
 from resultant.analysis.metrics import Result
 from resultant.analysis.read import read
 from resultant.analysis.run import explain, run
 from resultant.analysis.saved import load_classifier
-from resultant.analysis.space import FrozenSpace, SpaceSummary, load_space
 from resultant.analysis.split import plan
-from resultant.analysis.theory import (
-    BoundaryDisplacement,
-    CosineAgreement,
-    GainDistribution,
-    InterceptDrift,
-    PredictedDisplacement,
-    Theory,
-    ask_theory,
-    boundary_displacement,
-    cosine_agreement,
-    gain_distribution,
-    intercept_drift,
-)
+from resultant.analysis.theory import GainDistribution, Theory
 from resultant.analysis.write import write_files
 
 __all__ = [
-    "BoundaryDisplacement",
-    "CosineAgreement",
-    "FrozenSpace",
     "GainDistribution",
     "GoodnessOfFit",
-    "InterceptDrift",
-    "PredictedDisplacement",
     "Result",
-    "SpaceSummary",
     "Theory",
-    "ask_theory",
-    "boundary_displacement",
     "choose",
     "compare_sets",
-    "cosine_agreement",
     "evaluate",
     "explain",
     "fit",
-    "gain_distribution",
-    "goodness_of_fit",
-    "intercept_drift",
     "load_classifier",
-    "load_space",
     "plan",
     "read",
     "run",

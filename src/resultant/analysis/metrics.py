@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.arrays import shape_of
 from resultant.classifiers.folds import ranks, shuffled_ranks
 from resultant.classifiers.search import mean_and_error
 
@@ -30,8 +29,9 @@ class Result:
     """A dataclass of numbers, names, arrays and other results; tensors are on the CPU.
 
     Example:
-        >>> gain_distribution(space).to_dict()["capped"]
-        []
+        >>> from resultant.analysis.metrics import Estimate
+        >>> Estimate(0.5, 0.4, 0.6, float("nan")).to_dict()
+        {'value': 0.5, 'low': 0.4, 'high': 0.6, 'error': None}
     """
 
     def __post_init__(self) -> None:
@@ -249,25 +249,3 @@ def stratified(labels: Tensor, number: float) -> Tensor:
 def rank_in_class(labels: Tensor) -> Tensor:
     """Return the number [N] of earlier rows of the same class."""
     return ranks(labels, torch.arange(len(labels)))
-
-
-def owners(labels: Tensor, identities: Tensor) -> Tensor:
-    """Number the pairs of label and identity from zero, [N] int64."""
-    _, dense = identities.cpu().unique(return_inverse=True)
-    return (labels * (int(dense.max()) + 1) + dense).unique(return_inverse=True)[1]
-
-
-def split(labels: Tensor, identities: Tensor | None, share: float, seed: int) -> Tensor:
-    """Return the fitted rows, [N] bool: a share of the identities of each class, at least two."""
-    if not 0 < share < 1:
-        raise ValueError(f"expected fitting_share in (0, 1), got {share!r}")
-    if identities is not None and identities.shape != labels.shape:
-        raise ValueError(f"expected identities [{len(labels)}], got {shape_of(identities)}")
-    number, own = torch.arange(len(labels)), labels
-    if identities is not None:
-        number = owners(labels, identities)
-        own = torch.empty(int(number.max()) + 1, dtype=torch.int64)
-        own[number] = labels
-    rank = shuffled_ranks(own, seed)
-    # A single row would have a resultant of one.
-    return (rank < (share * torch.bincount(own)).ceil().clamp_min(2)[own])[number]

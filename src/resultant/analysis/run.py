@@ -23,10 +23,11 @@ from resultant.analysis.pictures import explorer, feature_map, fit_directions
 from resultant.analysis.references import left_out
 from resultant.analysis.result import AnalysisResult, FeatureData, FeatureResult
 from resultant.analysis.sets import summary_of
-from resultant.analysis.space import FrozenSpace, named_groups
+from resultant.analysis.space import VMFClasses, named_groups
 from resultant.analysis.split import FeatureSet, Plan, Settings, Split, plan
 from resultant.analysis.theory import ask_theory
 from resultant.classes.groups import shot_groups
+from resultant.classes.metric import Metric
 from resultant.classifiers.search import REFINED
 
 # Features that `resultant extract` takes from the layer that the loss is computed on.
@@ -216,42 +217,40 @@ def explain(study: Study, progress: Progress) -> None:
         drawn = feature_map(data, rows, directions, study.used.tested.predicted)
         sliders = explorer(data, rows, directions, vmf)
         progress("theory")
-        theory = ask_theory(space_of(study, vmf))
+        theory = ask_theory(classes_of(study, vmf))
     seconds = {**result.seconds, "explain": time.perf_counter() - started}
     more: dict[str, Any] = {"steps": steps, "curve": curve, "sets": sets}
     more |= {"map": drawn, "explorer": sliders}
     study.result = replace(result, rows=found, seconds=seconds, theory=theory, **more)
 
 
-def space_of(study: Study, vmf: Candidate) -> FrozenSpace:
-    """Return the classes of a vMF method with some of the test rows, in its metric."""
-    data, metric = study.data, vmf.model.metric_
-    some = metrics.sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
-    own, identities = data.fitted, data.train.identities
-    return FrozenSpace.fit(
-        MetricRows(data.train.x, metric, None if data.kept_apart is None else own),
-        data.train.y[own],
-        MetricRows(data.test.x, metric)[some],
-        data.test.y[some],
-        num_classes=data.num_classes,
-        name=data.name,
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MethodClasses(VMFClasses):
+    """The classes of a vMF method, with some of the test rows."""
+
+    data: FeatureSet
+    metric: Metric | None
+    rows: Tensor  # test rows [M]
+
+    @cached_property
+    def counts(self) -> Tensor:
+        return torch.bincount(self.data.train.y[self.data.fitted], minlength=self.num_classes)
+
+    def test_units(self, rows: Tensor) -> Tensor:
+        return unit_rows(self.metric, self.data.test.read(self.rows[rows])).to(self.device)
+
+
+def classes_of(study: Study, vmf: Candidate) -> MethodClasses:
+    """Return the classes of a vMF method, with as many test rows as the theory is asked of."""
+    data, model = study.data, vmf.model
+    rows = metrics.sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
+    return MethodClasses(
+        statistics=model.statistics_.to("cpu"),
+        test_labels=data.test.y[rows],
         tau=vmf.settings["temperature"],
         estimator=study.settings.estimator,
-        identities=None if identities is None else identities[own],
-        device=study.settings.device,
+        device=torch.device(study.settings.device),
+        data=data,
+        metric=model.metric_,
+        rows=rows,
     )
-
-
-class MetricRows:
-    """Rows [N, p] of an ``index`` [n] or all as unit vectors of a metric, read when asked for."""
-
-    def __init__(self, rows: Any, metric: Any, index: Tensor | None = None) -> None:
-        self.rows, self.metric, self.index, self.dtype = rows, metric, index, torch.float32
-        self.shape = (len(rows) if index is None else len(index), rows.shape[1])
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, at: Any) -> Tensor:
-        x = self.rows[at if self.index is None else self.index[at]].float()
-        return x if self.metric is None else unit_rows(self.metric, x).float().cpu()

@@ -1,11 +1,11 @@
-"""Charts of the theory: gains, boundaries, certificates, intercepts, calibration and fit."""
+"""Charts of the theory: gains of the classes, calibration, and fit of the vMF distribution."""
 
 import math
 from typing import Any
 
 import numpy as np
 
-from resultant._core.text import class_name, counted, signed
+from resultant._core.text import signed
 from resultant.analysis.result import FeatureResult
 from resultant.report import style
 from resultant.report.charts import Axis, Chart, Mark, by_group, diagonal, level
@@ -17,7 +17,7 @@ def setting(result: FeatureResult) -> str:
     if (theory := result.theory) is None:
         return ""
     name = "" if result.explorer is None else result.explorer.method
-    tau, nu = theory.space.tau, result.data.dim / 2 - 1
+    tau, nu = theory.tau, result.data.dim / 2 - 1
     text = f"The vMF classes of {name or 'the vMF method'} at its temperature τ = {tau:.3g}."
     if 1 / tau > nu:
         text += (
@@ -29,12 +29,11 @@ def setting(result: FeatureResult) -> str:
 
 def theory_charts(result: FeatureResult) -> list[Chart]:
     """Return one chart per question that has an answer."""
-    parts = {"gains": _gains, "boundaries": _boundaries, "cosine": _certificate}
-    parts |= {"intercepts": _intercepts, "calibration": _calibration, "fit": _fit}
+    parts = {"gains": _gains, "calibration": _calibration, "fit": _fit}
     answers = {name: getattr(result.theory, name, None) for name in parts}
     answers["calibration"] = result.used.reliability
     charts = (parts[name](result, r) for name, r in answers.items() if r is not None)
-    return [chart for chart in charts if chart is not None and not chart.empty]
+    return [chart for chart in charts if not chart.empty]
 
 
 def _gains(result: FeatureResult, r: Any) -> Chart:
@@ -63,71 +62,6 @@ def _gains(result: FeatureResult, r: Any) -> Chart:
         Axis("gain g = A / τ"),
         tuple(marks),
         "Figure 1",
-    )
-
-
-def _boundaries(result: FeatureResult, r: Any) -> Chart | None:
-    if (predicted := r.predicted.get("linear_mean")) is None:
-        return None
-    both = np.stack([r.shift_degrees, predicted.shift_degrees])
-    kept = np.isfinite(both).all(0)
-    if not kept.any():
-        return None
-    both = both[:, kept]
-    typical = float(np.abs(both[0]).mean())
-    fails = ", which is no prediction" if predicted.mean_absolute_degrees > typical / 2 else ""
-    return Chart(
-        "boundaries",
-        "Moved decision boundaries",
-        f"Equal gains move the boundaries between {int(kept.sum())} pairs of classes by up to "
-        f"{np.abs(both[0]).max():.2f}°, by {typical:.2f}° on average; the gains alone predict the "
-        f"shift with a mean error of {predicted.mean_absolute_degrees:.2f}°{fails}.",
-        Axis("exact shift (degrees)"),
-        Axis("predicted from the gains (degrees)"),
-        (
-            diagonal(float(both.min(1).max()), float(both.max(1).min())),
-            Mark("points", *both, classes=np.asarray(r.pairs)[kept]),
-        ),
-        "Figure 3",
-    )
-
-
-def _certificate(result: FeatureResult, r: Any) -> Chart:
-    part = np.linspace(0, 100, len(r.margin_quantiles))
-    margin, residual = np.asarray(r.margin_quantiles), np.asarray(r.residual_quantiles)
-    wrong = counted(r.certified_disagreements, "certified row differs", "certified rows differ")
-    return Chart(
-        "certificate",
-        "Provably the same prediction as cosine",
-        f"angular at β = 0 provably predicts the same class as cosine on {percent(r.coverage)} of "
-        "the test rows, where the margin exceeds the range of the residual; it agrees on "
-        f"{percent(r.agreement)}.{f' {wrong}.' if r.certified_disagreements else ''}",
-        Axis("test rows (%), smallest value first"),
-        Axis("score", log=True),
-        (
-            Mark("line", part, margin, "margin"),
-            Mark("line", part, residual, "range of the residual", style.ORANGE),
-        ),
-        "Table 4; Equation G.13",
-    )
-
-
-def _intercepts(result: FeatureResult, r: Any) -> Chart | None:
-    if result.theory is None or result.theory.gains is None or r.worst_class is None:
-        return None
-    drift = np.asarray(r.temperature) - np.asarray(r.native)
-    look = by_group(result.data.group, result.data.group_names)
-    gain, classes = np.asarray(result.theory.gains.gain), np.arange(len(drift))
-    return Chart(
-        "intercepts",
-        "Intercepts under class temperatures",
-        f"A temperature per class also moves the score at cosine zero: by up to "
-        f"{r.largest['temperature']:.3g} ({class_name(result.data.class_names[r.worst_class])}) "
-        f"for the realization temperature at β = {r.beta:g}; angular leaves it unchanged.",
-        Axis("gain g = A / τ"),
-        Axis("shift of the intercept"),
-        (level(0.0), Mark("points", gain, drift, classes=classes, **look)),
-        "Figure 4",
     )
 
 
