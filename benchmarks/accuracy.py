@@ -97,19 +97,20 @@ def draw(box: Box, n: int, rng: np.random.Generator) -> Array:
 
 
 def searched(quantity: Quantity, p: int) -> Array:
-    """Return random points, and the ends of climbs that maximize our errors in both precisions.
+    """Return random points, and the ends of climbs that maximize our errors in both precisions and
+    that of scipy's private ratio.
 
     Climbs are fewer where Arb is slow; float32 is compared with our float64 on the way.
     """
     rng, box = np.random.default_rng([SEED, p]), quantity.box(p)
     points = [draw(box, 300 if p < 10000 else 30, rng)]
     searches = {DOUBLE: (120, 250) if p < 1000 else (40, 60) if p < 10000 else (6, 8)}
-    searches |= {SINGLE: (300, 400) if p < 10000 else (30, 400)}
+    searches |= {SINGLE: (300, 400) if p < 10000 else (30, 400), peers.PRIVATE: searches[DOUBLE]}
     for name, (starts, steps) in searches.items():
         if name in quantity.methods:
 
             def error(x: Array) -> Array:
-                return quantity.errors(x, p, [name], exact=name == DOUBLE)[name]
+                return quantity.errors(x, p, [name], exact=name != SINGLE)[name]
 
             ends = climb(error, box, points[0][:, :starts], steps, rng)
             points.append(ends[:, np.argsort(-error(ends))[:ENDS]])
@@ -182,7 +183,10 @@ Derivatives of any input, by the same search. Errors are relative to the derivat
 change under changes of rho, kappa and tau by their own sizes: what rounding the inputs costs."""
     yield of_score("dq/dkappa", note, 2)
     yield of_score("dq/dtau", "The same for tau.", 3)
-    note = "The Bessel ratio, relative errors over kappa = 1e-6 to 1e6."
+    note = """\
+The Bessel ratio, relative errors over kappa = 1e-6 to 1e6. As many climbs maximize the error of
+scipy's private function as ours in float64. The reference is rounded to float64: 0 says that all
+results are the nearest float."""
     box, ratios = (lambda p: [(-6, 6)]), peers.ratios()
     yield Quantity("R", note, box, ratios, lambda kappa, p: arb.bessel(p / 2 - 1, kappa)[1])
     note = """\

@@ -21,6 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Method = Callable[..., Array]
 
 OURS = {"resultant, float64": torch.float64, "resultant, float32": torch.float32}
+PRIVATE = "scipy _iv_ratio, private"
 RESCALE_EVERY = 8  # float32 holds the growth of this many steps of the recurrence
 
 
@@ -107,7 +108,7 @@ def ratios() -> dict[str, Method]:
     known["scipy ive"] = lambda x, p: special.ive(p / 2, x) / special.ive(p / 2 - 1, x)
     # Not public, and absent before scipy 1.14.
     if (ratio := getattr(special._ufuncs, "_iv_ratio", None)) is not None:
-        known["scipy _iv_ratio, private"] = lambda x, p: ratio(p / 2, x)
+        known[PRIVATE] = lambda x, p: ratio(p / 2, x)
     for name, log in tensorflow_probability().items():
         known[name] = lambda x, p: np.exp(log(p / 2, x) - log(p / 2 - 1, x))
     return {**known, "ProCo recurrence": proco_ratio}
