@@ -32,16 +32,20 @@ CONFIG = TuneConfig(
 STEPS, N, C = 2, 6, 3
 
 
-def tuner_of(config: TuneConfig, images: int = 0, kind: type[Tuner] = Tuner) -> Tuner:
+def tuner_of(
+    config: TuneConfig, images: int = 0, kind: type[Tuner] = Tuner, place: str = "cpu"
+) -> Tuner:
     """A tuner on one batch that comes again and again, with some validation images."""
-    generator = torch.Generator().manual_seed(0)
-    x, y = torch.randn(2 * N, 3, config.size, config.size, generator=generator), torch.arange(N) % C
+    device, generator = torch.device(place), torch.Generator().manual_seed(0)
+    x = torch.randn(2 * N, 3, config.size, config.size, generator=generator).to(device)
+    y = (torch.arange(N) % C).to(device)
     source = SimpleNamespace(digest="", contents=np.arange(N))
     batches: Any = SimpleNamespace(
         steps=STEPS, source=source, batch=lambda: (x, y), load=lambda drawn: None, advance=id
     )
     batches.advance = lambda: None
-    counts, device = torch.tensor([4, 2, 1]), torch.device("cpu")
+    batches.rehearse = lambda epoch: None
+    counts = torch.tensor([4, 2, 1])
     return kind(config, Run("angular"), batches, counts, device, validation=images)
 
 
@@ -107,6 +111,30 @@ def test_steps_are_those_of_a_plain_loop() -> None:
             average[name] = mean if a.is_floating_point() else a.clone()
     require_same(tuner.network.state_dict(), network.state_dict())
     require_same(tuner.average.module.state_dict(), average)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("stages", [None, 2])
+@pytest.mark.parametrize("name", ["test_resnet", "test_vit"])
+def test_a_graph_takes_the_steps_of_the_plain_loop(name: str, stages: int | None) -> None:
+    """With the branches that are skipped by chance, and after a checkpoint."""
+    config = replace(CONFIG, architecture=name, stages=stages)
+    plain, graph = (tuner_of(config, place="cuda") for _ in range(2))
+    graph.record()
+    assert graph.graph is not None
+    for epoch in range(2):
+        for tuner in (plain, graph):
+            tuner.train_epoch(epoch, [])
+        (one,), (other,) = plain.rows(), graph.rows()
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
+        assert one["rate"] == other["rate"]
+    later = tuner_of(config, place="cuda")
+    later.load({name: a.clone() for name, a in graph.tensors().items()})
+    later.record()
+    for tuner in (plain, graph, later):
+        tuner.train_epoch(2, [])
+    for tuner in (graph, later):
+        require_same(tuner.tensors(), plain.tensors())
 
 
 def test_accumulated_parts_are_the_whole_batch() -> None:
