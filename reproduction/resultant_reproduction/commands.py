@@ -15,6 +15,11 @@ IMPORT_PROCO = Command(
     "resultant_reproduction.import_proco:import_proco",
     "convert a checkpoint of ProCo",
 )
+PROBE = Command(
+    "resultant_reproduction.probe:Probe",
+    "resultant_reproduction.probe:probe",
+    "accuracy of linear probes on features",
+)
 REPRODUCE = Command(
     "resultant_reproduction.options:Reproduce",
     "resultant_reproduction.reproduce:reproduce",

@@ -34,8 +34,8 @@ from resultant.training.checkpoints import TRAINED, load_network
 from resultant.training.config import Run, TrainConfig
 from resultant.training.extract import open_network_images
 from resultant.training.job import Job, Trained
-from resultant.training.probe import ProbeConfig, linear_probes
-from resultant_reproduction.recipes.config import PRESETS
+from resultant_reproduction.recipes.config import PRESETS, ProbeConfig
+from resultant_reproduction.recipes.probes import linear_probes
 from resultant_reproduction.train import TABLE
 from small_features import small_features
 

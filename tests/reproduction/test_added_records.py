@@ -11,11 +11,11 @@ import pytest
 
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import write_store
-from resultant.training.config import ProbeConfig, Run
+from resultant.training.config import Run
 from resultant_reproduction import ITEMS, Evidence, Records
 from resultant_reproduction.frozen.summarize import SPACES
 from resultant_reproduction.pages.compute import in_text
-from resultant_reproduction.recipes.config import PaperConfig, preset
+from resultant_reproduction.recipes.config import PaperConfig, ProbeConfig, preset
 from resultant_reproduction.recipes.evaluation import FROZEN_FITS
 from resultant_reproduction.runs.evidence import ADDED_STORES, HEAD_STORE, PACKAGED, trained_as
 from resultant_reproduction.runs.records import read_added

@@ -9,11 +9,13 @@ import torch
 
 from frozen_data import features
 from resultant.features.store import write_store
-from resultant.training.config import ProbeConfig
 from resultant_reproduction import ITEMS, Evidence, Records
 from resultant_reproduction.cells.cells import Outcome
+from resultant_reproduction.recipes.config import ProbeConfig
 from resultant_reproduction.studies import settings
 
+# On the worker of these records the packaged features are analyzed.
+pytestmark = pytest.mark.usefixtures("evidence")
 TRAINING, FROZEN = (ITEMS[f"{name}-hyperparameters"] for name in ("training", "frozen"))
 USUAL = Evidence(Records())
 NAMES = ("encoder", "projection", "labels")

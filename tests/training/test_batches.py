@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest

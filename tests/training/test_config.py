@@ -14,7 +14,7 @@ import torch
 
 from resultant.classes import rule
 from resultant.training import config
-from resultant.training.config import ProbeConfig, Run, TrainConfig
+from resultant.training.config import Run, TrainConfig
 from resultant.training.job import Job
 from resultant.training.records import append, read_lines
 
@@ -61,7 +61,7 @@ REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (JOB, {"runs": ()}, "one run or more, got none"),
     (JOB, {"test_every": 0}, "test_every >= 1, got 0"),
     (JOB, {"runs": (Run(), Run("angular"), Run())}, "different runs, got native-seed0 twice"),
-    (ProbeConfig, {"seed": True}, "seed to be an integer, got True"),
+    (Run, {"seed": True}, "seed to be an integer, got True"),
 ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from resultant.training.config import SEEDS, Channels, TrainConfig, number
+from resultant.training.config import SEEDS, Channels, TrainConfig, number, require_bounds
 
 Dataset = Literal[
     "cifar10", "cifar100", "imagenet-lt", "inaturalist18", "places-lt", "tiny-imagenet-lt", "images"
@@ -129,3 +129,28 @@ def preset(name: str, **changes: Any) -> PaperConfig:
     if unknown:
         raise ValueError(f"expected fields of PaperConfig, got {', '.join(sorted(unknown))}")
     return replace(PRESETS[name], **changes)
+
+
+@dataclass(frozen=True)
+class ProbeConfig:
+    """Settings of linear probes, with the values of tab:frozen-hyperparameters."""
+
+    epochs: int = number(100, least=1)
+    """Passes over the training features."""
+    batch_size: int = number(256, least=1)
+    """Features per step."""
+    learning_rate: float = number(0.1, above=0)
+    """Learning rate of the first epoch; it decays along a cosine."""
+    momentum: float = number(0.9, least=0, below=1)
+    """Momentum of SGD."""
+    weight_decay: float = number(0.0, least=0)
+    """Weight decay of SGD."""
+    seed: int = number(0, least=0, below=SEEDS)
+    """Seed of the order of the features."""
+
+    def __post_init__(self) -> None:
+        require_bounds(self)
+
+    def rate(self, epoch: int) -> float:
+        r"""Return the rate of an epoch, :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`."""
+        return self.learning_rate / 2 * (1 + math.cos(math.pi * epoch / self.epochs))

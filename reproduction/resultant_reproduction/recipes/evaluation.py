@@ -20,12 +20,12 @@ from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.images.evaluation import EvaluationView, Views, source_views
 from resultant.images.source import ImageSource, ImageSplits
-from resultant.training.config import ProbeConfig
 from resultant.training.encoder import Outputs
-from resultant.training.evaluation import shared_outputs
+from resultant.training.evaluation import accuracies, accuracy, shared_outputs
 from resultant.training.job import Trained
 from resultant.training.loop import Trainer, require_finite
-from resultant.training.probe import accuracies, accuracy, linear_probes, main_encoder
+from resultant_reproduction.recipes.config import ProbeConfig
+from resultant_reproduction.recipes.probes import linear_probes, main_encoder
 
 SPACES = ("encoder", "projection")
 # tab:frozen-hyperparameters.

@@ -176,7 +176,8 @@ def read_probes(path: Path) -> training.Record:
 
 def _protocol(content: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """Settings of the main comparison: name, expected, used."""
-    from resultant.training.probe import ProbeConfig, main_encoder
+    from resultant_reproduction.recipes.config import ProbeConfig
+    from resultant_reproduction.recipes.probes import main_encoder
     from resultant_reproduction.recipes.published import PUBLISHED
 
     about, usual = content["metadata"], asdict(ProbeConfig())

@@ -18,15 +18,15 @@ from resultant.classifiers.search import FIXED_BETA
 from resultant.decisions.boundaries import LOCATIONS, short_arc_roots
 from resultant.features.packaged import PACKAGED
 from resultant.images.longtail import long_tail_counts
-from resultant.training.config import ProbeConfig, Run
-from resultant.training.probe import main_encoder
+from resultant.training.config import Run
 from resultant_reproduction.cells.cells import Cell, Outcome, load, parse_cell, printed_rows
 from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.cifar.network import HIDDEN
 from resultant_reproduction.cifar.stack import Stack
 from resultant_reproduction.frozen.decisions import BETAS
-from resultant_reproduction.recipes.config import CIFAR, preset
+from resultant_reproduction.recipes.config import CIFAR, ProbeConfig, preset
 from resultant_reproduction.recipes.evaluation import FROZEN_TEMPERATURE
+from resultant_reproduction.recipes.probes import main_encoder
 from resultant_reproduction.runs.evidence import FIT_FRACTION, PACKAGED_KIND, Evidence, trained_as
 from resultant_reproduction.runs.plans import CLASSES, IMBALANCES, PER_CLASS, PLANS
 

@@ -52,7 +52,6 @@ COMMANDS = {
         ("tune", "tune", "tune a pretrained network to a folder of pictures"),
         ("predict", "predict", "the classes of new pictures or features"),
         ("export", "export", "a network and its classifier as ONNX, or for timm"),
-        ("probe", "probe", "accuracy of linear probes on features"),
         ("sums", "sums", "a classifier of feature files that can grow"),
         ("sums", "merge", "the sums of several machines as one"),
         ("sums", "forget", "sums without rows, or without classes"),
@@ -76,7 +75,7 @@ RARE = {
 }
 # Entry points of other distributions, such as the reproduction of the paper.
 GROUP = "resultant.commands"
-REPRODUCTION = ("import-proco", "verify", "reproduce")
+REPRODUCTION = ("import-proco", "probe", "verify", "reproduce")
 
 
 def execute() -> NoReturn:

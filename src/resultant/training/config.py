@@ -1,4 +1,4 @@
-"""Settings of a training, of a run, and of linear probes; importing this module loads no torch."""
+"""Settings of a training and of a run; importing this module loads no torch."""
 
 from __future__ import annotations
 
@@ -275,31 +275,6 @@ class Run:
     def name(self) -> str:
         strength = "" if self.realization in WITHOUT_BETA else f"-beta{self.beta:g}"
         return f"{self.realization}{strength}-seed{self.seed}"
-
-
-@dataclass(frozen=True)
-class ProbeConfig:
-    """Settings of linear probes, with the values of tab:frozen-hyperparameters."""
-
-    epochs: int = number(100, least=1)
-    """Passes over the training features."""
-    batch_size: int = number(256, least=1)
-    """Features per step."""
-    learning_rate: float = number(0.1, above=0)
-    """Learning rate of the first epoch; it decays along a cosine."""
-    momentum: float = number(0.9, least=0, below=1)
-    """Momentum of SGD."""
-    weight_decay: float = number(0.0, least=0)
-    """Weight decay of SGD."""
-    seed: int = number(0, least=0, below=SEEDS)
-    """Seed of the order of the features."""
-
-    def __post_init__(self) -> None:
-        require_bounds(self)
-
-    def rate(self, epoch: int) -> float:
-        r"""Return the rate of an epoch, :math:`\tfrac{lr}{2}(1+\cos(\pi e/E))`."""
-        return self.learning_rate / 2 * (1 + math.cos(math.pi * epoch / self.epochs))
 
 
 def is_number(value: object) -> TypeGuard[float]:

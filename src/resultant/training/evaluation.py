@@ -1,5 +1,6 @@
 """Outputs of networks on images without augmentation, and tests of classifiers."""
 
+import math
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from resultant._core import distributed
+from resultant.classes.groups import group_masks
 from resultant.images.evaluation import Views
 from resultant.training.precision import full_precision
-from resultant.training.probe import accuracies
 
 Autocast = Callable[[], AbstractContextManager]
 Rows = list[dict[str, Any]]
@@ -63,6 +64,26 @@ def shared_outputs(
     order, sizes = torch.cat(shares).to(device), list(map(len, shares))
     every = [distributed.gather(a, sizes) for a in own]
     return [torch.empty_like(a).index_copy_(0, order, a) for a in every]
+
+
+def accuracy(predicted: Tensor, labels: Tensor) -> float:
+    """Return the share of predictions [N] that equal the labels [N]."""
+    return float((predicted == labels).double().mean())
+
+
+def class_accuracies(predicted: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """Return the accuracies [M, C] of predictions [M, N], NaN for a class without labels [N]."""
+    right, y = (predicted == labels).double().cpu(), labels.cpu()
+    correct = right.new_zeros(len(right), num_classes).index_add_(1, y, right)
+    return correct / torch.bincount(y, minlength=num_classes)
+
+
+def accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, float]:
+    """Return ``accuracy`` of predictions [N], and the mean over the classes of each group."""
+    (per_class,) = class_accuracies(predicted[None], labels, len(counts))
+    groups = {n: float(per_class[mask.cpu()].nanmean()) for n, mask in group_masks(counts).items()}
+    known = {name: value for name, value in groups.items() if not math.isnan(value)}
+    return {"accuracy": accuracy(predicted, labels), **known}
 
 
 @dataclass(frozen=True, eq=False)

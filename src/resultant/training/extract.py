@@ -23,11 +23,10 @@ from resultant.images.store import OnImages
 from resultant.training.checkpoints import LoadedNetwork
 from resultant.training.config import TrainConfig
 from resultant.training.encoder import EncoderNetwork, Outputs, model_settings
-from resultant.training.evaluation import network_outputs
+from resultant.training.evaluation import accuracies, network_outputs
 from resultant.training.image_sets import resolved, with_long_tail
 from resultant.training.network_files import Location
 from resultant.training.plugins import network_kind, open_dataset_images
-from resultant.training.probe import accuracies
 
 FEATURES = ("encoder", "projection")
 Precision = Literal["float32", "bf16"]

@@ -15,13 +15,14 @@ from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
 from resultant.images.longtail import long_tail_indices
 from resultant.training.checkpoints import load_network
-from resultant.training.config import ProbeConfig, Run
+from resultant.training.config import Run
 from resultant.training.extract import extract
-from resultant.training.probe import linear_probes
 from resultant_reproduction.cifar.evaluation import cifar_features, outputs
 from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.cifar.train import train_cifar
+from resultant_reproduction.recipes.config import ProbeConfig
 from resultant_reproduction.recipes.evaluation import evaluate, frozen_accuracy, frozen_predictions
+from resultant_reproduction.recipes.probes import linear_probes
 from tiny_cifar import config as tiny_config, tiny_cifar
 
 # Many test images, so that the rules can differ.

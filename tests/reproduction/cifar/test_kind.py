@@ -16,9 +16,9 @@ from resultant.images.evaluation import EvaluationView
 from resultant.images.longtail import long_tail_indices
 from resultant.images.photo_views import normalize
 from resultant.training.checkpoints import load_network
+from resultant.training.evaluation import accuracies
 from resultant.training.extract import extract, open_network_images
 from resultant.training.network_files import CHECKPOINT
-from resultant.training.probe import accuracies
 from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.cifar.train import train_cifar
 from resultant_reproduction.cifar.views import MEAN, STD

@@ -17,12 +17,12 @@ from resultant.images.indexable import open_indexable
 from resultant.images.opening import open_images
 from resultant.images.source import ImageSplits
 from resultant.training.checkpoints import load_network
-from resultant.training.config import ProbeConfig, Run, TrainConfig
+from resultant.training.config import Run, TrainConfig
 from resultant.training.extract import extract
 from resultant.training.image_sets import train_images
 from resultant.training.job import Job, Trained
 from resultant.training.loop import Trainer
-from resultant.training.probe import linear_probes
+from resultant_reproduction.recipes.config import ProbeConfig
 from resultant_reproduction.recipes.evaluation import (
     RATES,
     evaluate,
@@ -30,6 +30,7 @@ from resultant_reproduction.recipes.evaluation import (
     frozen_predictions,
     image_features,
 )
+from resultant_reproduction.recipes.probes import linear_probes
 
 PROBES = ProbeConfig(epochs=3, batch_size=8)
 

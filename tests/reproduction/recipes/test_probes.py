@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from resultant.training.config import ProbeConfig
-from resultant.training.probe import linear_probes, main_encoder
+from resultant_reproduction.recipes.config import ProbeConfig
+from resultant_reproduction.recipes.probes import linear_probes, main_encoder
 
 F32, F64 = torch.float32, torch.float64
 N, D, C = 75, 6, 4

@@ -13,33 +13,14 @@ from resultant._core import memory, validation
 from resultant._core.arrays import require_labels, shape_of
 from resultant._core.validation import COMPUTE_DTYPE, DivergedError
 from resultant.classes.groups import group_masks
-from resultant.training.config import ProbeConfig
+from resultant.training.evaluation import class_accuracies
 from resultant.training.precision import full_precision
+from resultant_reproduction.recipes.config import ProbeConfig
 
 # Datasets whose encoder features have length one in the paper's main comparison.
 UNIT_ENCODERS = ("images", "imagenet-lt", "inaturalist18", "places-lt", "tiny-imagenet-lt")
 
 OnEpoch = Callable[[int, int], object] | None
-
-
-def accuracy(predicted: Tensor, labels: Tensor) -> float:
-    """Return the share of predictions [N] that equal the labels [N]."""
-    return float((predicted == labels).double().mean())
-
-
-def class_accuracies(predicted: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    """Return the accuracies [M, C] of predictions [M, N], NaN for a class without labels [N]."""
-    right, y = (predicted == labels).double().cpu(), labels.cpu()
-    correct = right.new_zeros(len(right), num_classes).index_add_(1, y, right)
-    return correct / torch.bincount(y, minlength=num_classes)
-
-
-def accuracies(predicted: Tensor, labels: Tensor, counts: Tensor) -> dict[str, float]:
-    """Return ``accuracy`` of predictions [N], and the mean over the classes of each group."""
-    (per_class,) = class_accuracies(predicted[None], labels, len(counts))
-    groups = {n: float(per_class[mask.cpu()].nanmean()) for n, mask in group_masks(counts).items()}
-    known = {name: value for name, value in groups.items() if not math.isnan(value)}
-    return {"accuracy": accuracy(predicted, labels), **known}
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from resultant.cli import arguments
-from resultant.training.config import ProbeConfig
+from resultant_reproduction.recipes.config import ProbeConfig
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def probe(options: Probe) -> None:
     from resultant._core import files
     from resultant.cli.progress import EpochProgress, PlainConsole, percent
     from resultant.features.store import FeatureStore
-    from resultant.training.probe import linear_probes, main_encoder
+    from resultant_reproduction.recipes.probes import linear_probes, main_encoder
 
     device = arguments.find_device(options.device)
     arguments.refuse_network(options.store)
