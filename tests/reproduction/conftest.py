@@ -1,6 +1,6 @@
 """The evidence of the packaged records, and the results computed from it once per session."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,10 @@ def once(compute: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _once() -> Iterator[None]:
-    """Checks of the theory and results of the packaged features are computed once per session."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("_check", "_space", "_analysis", "_summary"):
-            patch.setattr(Evidence, name, once(getattr(Evidence, name)))
-        yield
+# Checks of the theory and results of the packaged features are computed once. Not by a fixture,
+# which would bind all tests of the folder to one worker.
+for name in ("_check", "_space", "_analysis", "_summary"):
+    setattr(Evidence, name, once(getattr(Evidence, name)))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
 from resultant_reproduction import ITEMS, Evidence, Records
@@ -28,6 +29,7 @@ def test_the_pair_that_is_drawn() -> None:
         assert closest_pair(SimpleNamespace(boundaries=pairs)) == drawn  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("evidence")
 def test_the_caption_of_boundaries() -> None:
     """All four data sets are counted, CIFAR-10 from records alone."""
     records = []

@@ -24,6 +24,7 @@ Shown = pytest.CaptureFixture[str]
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("evidence")  # On its worker the theory is known.
 def test_all_writes_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page and its figure for each item, and an index; records are read once."""
     few = ("angular-training", "training-hyperparameters", "softmax-coupling")
