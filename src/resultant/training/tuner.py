@@ -81,6 +81,7 @@ class Tuner(Trainer):
         self.scheduler = scheduler_of(self.optimizer, config, batches.steps)
         # The learning rate, which a CUDA graph reads from one place, and the finished steps.
         self.rate, self.steps_done = torch.zeros((), device=device), 0
+        self.set_rate()
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         freeze(self.network.encoder, self.config.stages)
@@ -100,12 +101,16 @@ class Tuner(Trainer):
             optimizer.state[p] = {"step": torch.zeros((), device=self.device), **moments}
         return optimizer
 
-    def replay(self) -> None:
+    def set_rate(self) -> None:
+        """Set the learning rate of the next step."""
         self.scheduler.step_update(self.steps_done)
         groups = self.optimizer.param_groups
         self.rate.fill_(groups[0]["lr"])
         for group in groups:
             group["lr"] = self.rate
+
+    def replay(self) -> None:
+        self.set_rate()
         super().replay()
         self.steps_done += 1
         self.average.update(self.network, step=self.steps_done)
