@@ -115,6 +115,24 @@ def test_no_derivative_in_the_order(function: Callable[..., Tensor]) -> None:
         function(nu.clone().requires_grad_(), x)
 
 
+def test_no_derivative_in_a_setting() -> None:
+    """A tensor for a number is read as one: its derivative is refused and not left out."""
+    g, beta = torch.tensor([1.0, 2.0]), torch.tensor(0.3)
+    number: Any = beta
+    assert torch.equal(resultant.target_gain(g, number), resultant.target_gain(g, 0.3))
+    settings: list[Callable[[Any], object]] = [
+        lambda b: resultant.target_gain(g, b),
+        lambda b: resultant.Rule(0.1, beta=b),
+        lambda b: resultant.ProCoLoss(3, 4, beta=b),
+        lambda b: resultant.ProCoLoss(3, 4, prior=b, class_counts=[3, 2, 1]),
+    ]
+    for call in settings:
+        with pytest.raises(ValueError, match=r"expected (beta|prior) without gradient"):
+            call(beta.clone().requires_grad_())
+        with forward_ad.dual_level(), pytest.raises(ValueError, match="without gradient"):
+            call(forward_ad.make_dual(beta, torch.ones_like(beta)))
+
+
 def test_cosines_that_round_to_one_have_derivatives() -> None:
     """A query at the mean of its class has them, in every mode."""
     torch.manual_seed(0)

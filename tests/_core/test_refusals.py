@@ -53,6 +53,8 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     # The index of a bad row counts from the first row, not from the first of its chunk.
     (lambda: features(LONG), r"z of length 1 .* at index 2 \(norm"),
     (lambda: labels(Y[:4]), r"y \[5\], one per row of z, got shape \(4,\)"),
+    (lambda: labels(torch.eye(3)[Y]), r"y \[N\] of class indices, got soft labels \(torch.float32"),
+    (lambda: labels(Y.float()), "y of dtype torch.int64, got torch.float32"),
     (lambda: labels(Y.int()), "y of dtype torch.int64, got torch.int32"),
     (lambda: labels(Y.to("meta")), "y on cpu, got y on meta"),
     (lambda: labels(Y - 1), r"y in \[0, 3\), got -1 at index 0"),

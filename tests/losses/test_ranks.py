@@ -195,7 +195,8 @@ def samplers(rank: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mains", "processes"), [((failing, late, empty, data_parallel, early), 2), ((groups,), 4)]
+    ("mains", "processes"),
+    [((failing, late, empty, data_parallel, early), 2), ((samplers,), 3), ((groups,), 4)],
 )
 def test_in_processes(
     mains: tuple[Callable[[int], None], ...], processes: int, tmp_path: Path

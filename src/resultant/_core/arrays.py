@@ -61,6 +61,12 @@ def require_labels(
     y: Tensor, length: int, number: int, device: torch.device, validate: Check, name: str = "y"
 ) -> None:
     """Raise unless ``y`` is [length] int64 on the device; validated values are in [0, number)."""
+    if isinstance(y, Tensor) and y.is_floating_point() and y.dim() == 2:
+        raise ValueError(
+            f"expected {name} [N] of class indices, got soft labels ({y.dtype}, {shape_of(y)}): a "
+            "mixed sample is a sample of no class, and would move the statistics of several; use "
+            "unmixed samples"
+        )
     if not isinstance(y, Tensor) or y.dim() != 1 or y.shape[0] != length:
         raise ValueError(f"expected {name} [{length}], one per row of z, got {shape_of(y)}")
     if y.dtype != torch.int64:

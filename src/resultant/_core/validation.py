@@ -8,6 +8,7 @@ from typing import SupportsIndex
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from resultant._core import modes
 from resultant._core.limits import DOUBLE, limits
@@ -63,7 +64,14 @@ def order(nu: Number) -> Number:
 
 
 def finite_number(name: str, value: object) -> float:
-    """Return ``value`` as a float: a finite number, or a tensor or array without dimensions."""
+    """Return ``value`` as a float: a finite number, or a tensor or array without dimensions, and
+    without derivatives, which would be lost in silence."""
+    if isinstance(value, Tensor):
+        tangent = forward_ad.unpack_dual(value).tangent
+        if value.requires_grad or tangent is not None:
+            raise ValueError(
+                f"expected {name} without gradient: no derivative in {name} exists here"
+            )
     if getattr(value, "ndim", None) == 0:
         value = value.item()  # type: ignore[attr-defined]
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):

@@ -43,12 +43,6 @@ def require_batch(
     """Raise unless z holds vectors [N, p] or [V, N, p] of N samples and y [N] their labels."""
     require_vectors(z, bank)
     if isinstance(y, Tensor):
-        if y.is_floating_point():
-            raise ValueError(
-                f"expected y [N] of class indices, got soft labels ({y.dtype}, {shape_of(y)}): a "
-                "mixed sample is a sample of no class, and would move the statistics of several; "
-                "compute this loss on unmixed samples"
-            )
         if z.dim() == 3 and y.shape == z.shape[:1] != z.shape[1:2]:
             got = f"z {tuple(z.shape)} with y {tuple(y.shape)}"
             raise ValueError(f"expected views first, z [V, N, p], got {got}: use z.transpose(0, 1)")

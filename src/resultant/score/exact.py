@@ -121,7 +121,8 @@ def decompose(
     r"""Split the score into intercept, angular gain and remainder (thm:centered-gain).
 
     :math:`q(\rho)=h+g\rho+r(\rho)` with :math:`h=q(0)`, :math:`g=A/\tau` and r(0) = 0
-    (eq:main-decomposition). The remainder, of order 1/nu, is computed without cancellation.
+    (eq:main-decomposition). The remainder is computed without cancellation, and bounded by
+    `decomposition_bounds`.
 
     Args:
         rho, kappa, tau, p: As for `vmf_score`.
