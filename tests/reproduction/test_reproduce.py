@@ -192,7 +192,7 @@ def test_records_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 def test_verify_writes_table_numbers_and_figures(tmp_path: Path, capsys: Shown) -> None:
-    out, names = tmp_path / "deep" / "out", ["failure-state", "leading-gain"]
+    out, names = tmp_path / "deep" / "out", ["failure-state", "prior-reversal"]
     assert cli.main(["verify", "--out", str(out), "--only", *names]) == 0
     shown = capsys.readouterr().out
     assert all(word in shown for word in ("claim", "paper", "ours", "verdict", "holds"))
@@ -206,7 +206,7 @@ def test_verify_writes_table_numbers_and_figures(tmp_path: Path, capsys: Shown) 
     assert [check["name"] for check in result["checks"]] == names[::-1]
     assert result["checks"][1]["details"]["values"]["A"]["paper"] == 0.04244
     # The other check has no figure.
-    files = {"failure-state.pdf", "failure-state.png", "verify.json"}
+    files = {"prior-reversal.pdf", "prior-reversal.png", "verify.json"}
     assert {f.name for f in out.iterdir()} == files
 
 

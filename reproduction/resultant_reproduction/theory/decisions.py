@@ -201,17 +201,7 @@ def boundary_motion(at: Any, leading: Callable[..., ClassScores] = joint_leading
     toward = float(right[moved.displaced].double().mean())
     centred = float((middle.root / middle.theta - 0.5).abs().max())
 
-    def panels() -> list[Any]:
-        both = moved.displaced & predicted.displaced
-        x, y = moved.shift[both].rad2deg(), predicted.shift[both].rad2deg()
-        reach = 1.05 * float(x.abs().max())
-        curves = [
-            Curve((-reach, reach), (-reach, reach), "--", "equal", style.GREY),
-            Curve(x, y, ".", f"{len(x)} pairs", style.BLUE),
-        ]
-        return [curves]
-
     details = {"error": error._asdict(), "changes": moved.tally()}
     details["equal_gains_from_the_middle"] = centred
     values = error.same_direction, toward, error.mean_absolute
-    return Finding(values, details, values[:2] == (1, 1) and centred < 1e-9, panels)
+    return Finding(values, details, values[:2] == (1, 1) and centred < 1e-9)

@@ -18,7 +18,7 @@ from resultant.theory.score_expansion import (
     ratio_approximation,
     ratio_bound,
 )
-from resultant_reproduction.cells.charts import BLACK, DIVERGING, Chart, Curve, shades
+from resultant_reproduction.cells.charts import BLACK, DIVERGING, Chart, Curve
 from resultant_reproduction.theory.check import Finding, check, grid, quantiles
 from resultant_reproduction.theory.orders import Expansion, joint_errors
 
@@ -35,17 +35,8 @@ def ratio_remainder(at: Any, approximation: Callable[..., Tensor] = ratio_approx
     scaled = {nu: gap.abs() / ratio_bound(nu) for nu, gap in gaps.items()}
     largest = {f"{nu:g}": float(gap.max()) for nu, gap in scaled.items()}
 
-    def panels() -> list[Any]:
-        shown = (LEAST_ORDER, 2.0, 5.0, 31.0, 511.0)
-        curves = []
-        for nu, colour in zip(shown, shades(len(shown)), strict=True):
-            name = r"$\nu=10/9$" if nu == LEAST_ORDER else rf"$\nu={nu:g}$"
-            curves.append(Curve(z, scaled[nu], "-", name, colour))
-        curves.append(Curve((1e-3, 1e3), (1, 1), "--", "bound", style.RED))
-        return [curves]
-
     worst = max(largest.values())
-    return Finding([worst], {"largest_by_nu": largest}, worst <= 1, panels)
+    return Finding([worst], {"largest_by_nu": largest}, worst <= 1)
 
 
 @check

@@ -19,13 +19,11 @@ from resultant.classes.finite_sample import (
 from resultant.classes.rule import EDITED, Rule
 from resultant.classes.scores import class_scores, cosines, target_temperature
 from resultant.decisions.gradients import GradientDifference, intercept_gradient_difference
-from resultant.report import style
 from resultant.score.exact import decompose, vmf_score, vmf_score_slope
 from resultant.special.bessel import bessel_ratio, bessel_ratio_integral
 from resultant.theory.score_expansion import directional_cumulants
 from resultant.vmf.distribution import VonMisesFisher
 from resultant_reproduction.cells.cells import load
-from resultant_reproduction.cells.charts import BLACK, Curve
 from resultant_reproduction.theory import check as shared
 from resultant_reproduction.theory.check import Finding, check
 
@@ -144,21 +142,8 @@ def failure_state(at: Any, score: Callable[..., Tensor] = vmf_score) -> Finding:
         holds = low <= float(text) <= high
         rows[name] = {"paper": float(text), "ours": own, "range": [low, high], "holds": holds}
 
-    def panels() -> list[Any]:
-        rho = torch.linspace(-1, 1, 201, dtype=torch.float64)
-        native, cooled = (score(rho, at.kappa, t, at.p) for t in (at.tau_0, ours["tau*"]))
-        preserve = cooled - ours["q(0; tau*)"] + ours["q(0; tau_0)"]
-        angular = native + (at.gbar - ours["A"] / at.tau_0) * rho
-        curves = [
-            Curve(rho, native, "-", "native", BLACK),
-            Curve(rho, cooled, "-", "temperature", style.RED),
-            Curve(rho, preserve, "-", "preserve", style.ORANGE),
-            Curve(rho, angular, "--", "angular", style.BLUE),
-        ]
-        return [curves, curves]
-
     holds = all(row["holds"] for row in rows.values())
-    return Finding([*ours.values()], {"values": rows}, holds, panels)
+    return Finding([*ours.values()], {"values": rows}, holds)
 
 
 @check
@@ -190,36 +175,9 @@ def finite_sample(
 
     worst = shared.largest(gaps())
 
-    def panels() -> list[Any]:
-        torch.manual_seed(6)
-        p, repeats, counts = 64, 400, (2, 5, 10, 20, 50, 100)
-        many = torch.logspace(0.2, 2.1, 60, dtype=torch.float64)
-        lengths, gains = [], []
-        for lam, colour in ((0.5, style.BLUE), (1.0, style.ORANGE), (3.0, style.GREEN)):
-            law = VonMisesFisher(torch.eye(p, dtype=torch.float64)[0], lam * (p / 2 - 1))
-            A = float(law.mean.norm())
-            squares, gained = [], []
-            for n in counts:
-                sample = law.sample((repeats, n))
-                mean = sample.mean(1, keepdim=True)
-                squares.append(float(mean.square().sum(-1).mean()))
-                rest = (n * mean - sample) / (n - 1)
-                gained.append(float((sample * (mean - rest)).sum(-1).mean() / at.tau))
-            name = f"$A={A:.2f}$"
-            lengths += [
-                Curve(many, square(A, many), "-", f"{name}, identity", colour),
-                Curve(counts, squares, "o", f"{name}, vMF draws", colour),
-                Curve(many[[0, -1]], (A * A, A * A), ":", color=colour, more={"lw": 1}),
-            ]
-            gains += [
-                Curve(many, inclusion(A, at.tau, many), color=colour),
-                Curve(counts, gained, "o", color=colour),
-            ]
-        return [lengths, gains]
-
     details = {"vectors": x.tolist(), "A": A, "largest_difference": worst}
     holds = max(worst.values()) < 1e-13
-    return Finding([*map(shared.rounding, worst.values())], details, holds, panels)
+    return Finding([*map(shared.rounding, worst.values())], details, holds)
 
 
 @check

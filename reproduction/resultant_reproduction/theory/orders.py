@@ -156,16 +156,7 @@ def centered_remainder(at: Any, parts: Callable[..., Any] = decompose) -> Findin
     nu, sizes = fitted.x, fitted.details["largest"]
     slopes = [float(shared.power_fits(nu[-5:], e[-5:])[0]) for e in fitted.errors.values()]
 
-    def panels() -> list[Any]:
-        remainder = sizes["remainder"]
-        curves = [
-            Curve(nu, remainder, "o-", r"$\sup(|r|+|\partial_\rho r|)$"),
-            Curve(nu, sizes["intercept"], "s-", r"$\sup|q(0)|$"),
-            Curve(nu, 2 * remainder[-1] * nu[-1] / nu, "--", r"slope $-1$", style.GREY),
-        ]
-        return [curves]
-
-    return Finding(slopes, {**sizes, "slopes": slopes}, panels=panels)
+    return Finding(slopes, {**sizes, "slopes": slopes})
 
 
 @check
@@ -187,17 +178,8 @@ def constant_bounds(at: Any, bounds: Callable[..., Any] = decomposition_bounds) 
         sizes["bound"].append(float((limits.remainder + limits.slope).max()))
     worst = [max(over[name]) for name in names]
 
-    def panels() -> list[Any]:
-        nu = shared.axis(at.p) / 2 - 1
-        curves = [
-            Curve(nu, sizes["bound"], "s-", "bound with constants", style.ORANGE),
-            Curve(nu, sizes["error"], "o-", r"$\sup(|r|+|\partial_\rho r|)$", style.BLUE),
-            Curve(nu, 2 * sizes["error"][-1] * nu[-1] / nu, "--", "slope $-1$", style.GREY),
-        ]
-        return [curves]
-
     details = {"largest over bound": over, "sizes": sizes}
-    return Finding(worst, details, max(worst) <= 1 and min(worst) > 0.3, panels)
+    return Finding(worst, details, max(worst) <= 1 and min(worst) > 0.3)
 
 
 def mean_scores(rho: Tensor, kappa: Tensor, tau: Tensor | float, p: int) -> Tensor:
