@@ -9,13 +9,12 @@ from scipy.stats import spearmanr
 
 import frozen_data
 from frozen_data import COUNTS, TAU, P, features, rows
-from resultant.analysis.theory import gain_distribution
 from resultant.vmf.estimators import concentration, mean_resultant
 from resultant_reproduction.frozen.space import FrozenSpace
 
 
 def test_gains_against_definition(small: FrozenSpace) -> None:
-    result = gain_distribution(small)
+    result = small.gains()
     g = result.gain.numpy()
     assert result.mean == pytest.approx(g.mean())
     assert result.spread == pytest.approx(g.std() / g.mean())
@@ -24,7 +23,7 @@ def test_gains_against_definition(small: FrozenSpace) -> None:
     assert result.rank_correlation == pytest.approx(ranks.statistic)
     assert result.groups["tail"] == pytest.approx(g[16:].mean())
     x, y = small.test[:1], torch.zeros(1, dtype=torch.int64)
-    alone = gain_distribution(FrozenSpace.fit(x, y, x, y))
+    alone = FrozenSpace.fit(x, y, x, y).gains()
     assert alone.uncorrected == (0,) and alone.corrected_spread is None
 
 
@@ -36,7 +35,7 @@ def test_corrected_gains_against_definition(estimator: str, share: float | None)
     # Two rows that point apart have a negative U.
     x[y == 3] = torch.stack([x[y == 3][0], -x[y == 3][0] + 0.1])
     space = FrozenSpace.fit(x, y, *test, estimator=estimator, fitting_share=share)
-    result, A = gain_distribution(space), np.full(7, np.nan)
+    result, A = space.gains(), np.full(7, np.nan)
     if space.fitting is not None:
         x, y = x[space.fitting], y[space.fitting]
     for c in counts.gt(1).nonzero()[:, 0].tolist():

@@ -12,7 +12,6 @@ import torch
 from frozen_data import COUNTS, TAU, C, features, small_space
 from resultant._core import memory
 from resultant.analysis.metrics import UnansweredError, plain
-from resultant.analysis.theory import gain_distribution
 from resultant.classes.rule import REALIZATIONS
 from resultant_reproduction.frozen.boundaries import boundary_displacement, choose_pairs
 from resultant_reproduction.frozen.decisions import (
@@ -60,7 +59,7 @@ def test_questions_that_a_class_of_one_row_or_a_plane_cannot_answer() -> None:
     """One row has the largest kappa; questions about a plane without answer are notes."""
     x, y = features(torch.tensor([30, 30, 1]))
     space = FrozenSpace.fit(x, y, *features(torch.tensor([5, 5, 5]), seed=1))
-    assert space.summary().single == (2,) and gain_distribution(space).capped == (2,)
+    assert space.summary().single == (2,) and space.gains().capped == (2,)
     assert float(space.state.kappa[2]) == pytest.approx((x.shape[1] - 1) * 2.0**45, rel=1e-3)
     included = analyze_space(space).self_inclusion
     assert included is not None and included.classes.tolist() == [0, 1]

@@ -11,7 +11,6 @@ import torch
 
 from frozen_data import COUNTS, C, P, features, fitted, rows, small_space
 from resultant._core import memory
-from resultant.analysis.theory import gain_distribution
 from resultant.classes.groups import GROUPS
 from resultant.features.store import FeatureStore, write_store
 from resultant_reproduction.frozen.space import FrozenSpace, load_space
@@ -75,7 +74,7 @@ def test_classes_of_one_size_or_group_have_no_groups() -> None:
         y = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
         space = FrozenSpace.fit(eye[y] + 0.1, y, eye, y.unique())
         assert space.group_names == names and tuple(space.summary().groups) == names
-        gains = gain_distribution(space)
+        gains = space.gains()
         assert tuple(gains.groups) == names and (gains.group is None) == (not names)
 
 

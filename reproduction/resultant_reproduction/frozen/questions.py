@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 
-from resultant.analysis import goodness, theory
 from resultant.analysis.metrics import Result, UnansweredError
-from resultant_reproduction.frozen import agreement, decisions, finite_sample, pairs, same_state
+from resultant.analysis.theory import GainDistribution
+from resultant_reproduction.frozen import (
+    agreement,
+    decisions,
+    finite_sample,
+    goodness,
+    pairs,
+    same_state,
+)
 from resultant_reproduction.frozen.boundaries import (
     BoundaryDisplacement,
     boundary_displacement,
@@ -23,7 +30,7 @@ class Analysis(Result):
     """The answers for one feature space, None for questions that were not asked."""
 
     space: SpaceSummary
-    gains: theory.GainDistribution | None = None
+    gains: GainDistribution | None = None
     grid: decisions.RealizationGrid | None = None
     cosine: agreement.CosineAgreement | None = None
     gradients: decisions.GradientComparison | None = None
@@ -50,7 +57,7 @@ def analyze_space(
         raise ValueError(f"expected questions among {', '.join(QUESTIONS)}, got {unknown}")
     chosen = cache(lambda: choose_pairs(space))
     functions: dict[str, Callable[[], Result]] = {
-        "gains": lambda: theory.gain_distribution(space),
+        "gains": space.gains,
         "grid": lambda: decisions.realization_grid(space, betas),
         "cosine": lambda: agreement.cosine_agreement(space),
         "gradients": lambda: decisions.compare_gradients(space),

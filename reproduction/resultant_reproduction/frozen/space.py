@@ -16,14 +16,18 @@ from resultant._core.device import require_device
 from resultant._core.text import listed
 from resultant._core.validation import COMPUTE_DTYPE
 from resultant.analysis.metrics import Result
-from resultant.analysis.space import CPU, VMFClasses
-from resultant.classes.gain import class_gains, class_temperature
-from resultant.classes.statistics import ClassStatistics
+from resultant.analysis.theory import GainDistribution, gain_distribution, named_groups
+from resultant.classes.gain import angular_gain, class_gains, class_temperature
+from resultant.classes.groups import shot_groups
+from resultant.classes.statistics import ClassState, ClassStatistics
 from resultant.classifiers.folds import shuffled_ranks
 from resultant.score.limits import require_temperature
 
 if TYPE_CHECKING:
     from resultant.features.store import FeatureStore
+
+
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +47,21 @@ class SpaceSummary(Result):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FrozenSpace(VMFClasses):
+class FrozenSpace:
     """Training rows, their fitted classes, and held-out queries; made by `FrozenSpace.fit`."""
 
     name: str
     train: Any  # training rows [N, p] of any length and dtype: a tensor, or rows in a file
     labels: Tensor  # their classes [N]
     test: Any  # held-out queries [M, p]
+    test_labels: Tensor
     fitting: Tensor | None  # fitted rows [N] bool, the others calibrate; None if all are fitted
     identities: Tensor | None  # identities [N] of the training rows
+    statistics: ClassStatistics  # sums of the fitted rows
+    tau: float
+    estimator: str
     dtype: torch.dtype  # dtype of the scores; the classes are in float64
+    device: torch.device = CPU  # device that scores queries
 
     @staticmethod
     def fit(
@@ -121,9 +130,41 @@ class FrozenSpace(VMFClasses):
         )
 
     @cached_property
+    def state(self) -> ClassState:
+        """The fitted classes in float64."""
+        return self.statistics.state(self.estimator)
+
+    @cached_property
     def counts(self) -> Tensor:
         """Training rows per class [C], fitted or not."""
         return torch.bincount(self.labels, minlength=self.num_classes)
+
+    @cached_property
+    def groups(self) -> Tensor:
+        """Shot groups [C] of the counts, as indices of head, medium and tail."""
+        return shot_groups(self.counts)
+
+    @property
+    def num_classes(self) -> int:
+        return self.statistics.num_classes
+
+    @property
+    def dim(self) -> int:
+        return self.statistics.dim
+
+    @cached_property
+    def gain(self) -> Tensor:
+        r"""Gains :math:`g_c=A_c/\tau_0` [C] in float64."""
+        return angular_gain(self.state, self.tau)
+
+    @cached_property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of the shot groups; none for one group or about one size."""
+        return named_groups(self.counts)
+
+    def gains(self) -> GainDistribution:
+        """Return the gains of the classes and their spread."""
+        return gain_distribution(self.statistics, self.counts, self.estimator, self.tau)
 
     @property
     def log_prior(self) -> Tensor:
@@ -138,10 +179,6 @@ class FrozenSpace(VMFClasses):
     def units(self, split: str, rows: Tensor) -> Tensor:
         """Return rows [n] of ``train`` or ``test`` as float64 unit vectors [n, p] on the device."""
         return unit(getattr(self, split)[rows], split, rows, self.device)
-
-    def test_units(self, rows: Tensor) -> Tensor:
-        """Return queries [n] as float64 unit vectors [n, p] on the device."""
-        return self.units("test", rows)
 
     def queries(
         self, rows: Tensor | None = None, *, exact: bool = False

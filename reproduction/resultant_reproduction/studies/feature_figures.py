@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from resultant.analysis.metrics import rank_correlation
-from resultant.analysis.theory import gain_distribution
 from resultant.report import style
 from resultant.score.exact import vmf_score
 from resultant.theory.score_expansion import joint_expansion
@@ -98,7 +97,7 @@ def gain_discovery(evidence: Evidence) -> Outcome:
     cells = []
     for (title, store), space in product(STORES.items(), SPACES[::-1]):
         if evidence.has(store, space):
-            g = gain_distribution(evidence.space(store, space))
+            g = evidence.space(store, space).gains()
             numbers = {"least": g.minimum, "mean": g.mean, "largest": g.maximum}
             for column, value in (numbers | {"standard deviation": g.standard_deviation}).items():
                 row = f"{title}, {space.capitalize()}"

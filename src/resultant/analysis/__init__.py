@@ -7,8 +7,7 @@
 about what to do next, and `write` files, of which `saved` classifiers can be loaded again. `rows`
 returns the table of all rows. `result` is what a page shows, `compare` the verdict on two feature
 sets, `metrics` are estimates and intervals, `sums` fits a classifier to files piece by piece, and
-`ray` reads rows on a cluster. `theory` and `goodness` answer questions of the paper about the
-classes of a `space`.
+`ray` reads rows on a cluster. `theory` has the gains of the classes.
 
 Examples in docstrings assume ``import torch`` and ``from resultant.analysis import *``.
 """
@@ -17,7 +16,6 @@ from resultant.analysis.choose import choose
 from resultant.analysis.compare import compare_sets
 from resultant.analysis.evaluate import evaluate
 from resultant.analysis.fit import fit
-from resultant.analysis.goodness import GoodnessOfFit
 from resultant.analysis.metrics import Result
 from resultant.analysis.read import read
 from resultant.analysis.run import explain, run
@@ -28,7 +26,6 @@ from resultant.analysis.write import write_files
 
 __all__ = [
     "GainDistribution",
-    "GoodnessOfFit",
     "Result",
     "Theory",
     "choose",

@@ -10,8 +10,8 @@ from resultant.analysis import metrics
 from resultant.analysis.candidate import Candidate, predict
 from resultant.analysis.choose import Choice
 from resultant.analysis.result import Confusion, Method, Reliability
-from resultant.analysis.space import named_groups
 from resultant.analysis.split import ACCURACY, BALANCED, FeatureSet, Plan, row_weights
+from resultant.analysis.theory import named_groups
 from resultant.classes.groups import shot_groups
 from resultant.classifiers.calibration import calibration_error, confidence_bins
 

@@ -18,23 +18,18 @@ from resultant.analysis.candidate import Candidate
 from resultant.analysis.choose import Choice, choose, recommend
 from resultant.analysis.evaluate import confusion, evaluate
 from resultant.analysis.explain import Findings, cautions, duplicates, look, suspicious_rows
-from resultant.analysis.fit import Progress, fit, one_of_blas, unit_rows
+from resultant.analysis.fit import Progress, fit, one_of_blas
 from resultant.analysis.pictures import explorer, feature_map, fit_directions
 from resultant.analysis.references import left_out
 from resultant.analysis.result import AnalysisResult, FeatureData, FeatureResult
 from resultant.analysis.sets import summary_of
-from resultant.analysis.space import VMFClasses, named_groups
 from resultant.analysis.split import FeatureSet, Plan, Settings, Split, plan
-from resultant.analysis.theory import ask_theory
+from resultant.analysis.theory import Theory, gain_distribution, named_groups
 from resultant.classes.groups import shot_groups
-from resultant.classes.metric import Metric
 from resultant.classifiers.search import REFINED
 
 # Features that `resultant extract` takes from the layer that the loss is computed on.
 PROJECTION = "projection"
-
-# Test rows times classes at most that the theory is asked of.
-THEORY_CELLS = 20_000_000
 
 
 @dataclass(eq=False)
@@ -200,7 +195,7 @@ def distinct_rows(split: Split, num_classes: int) -> np.ndarray:
 
 
 def explain(study: Study, progress: Progress) -> None:
-    """Add rows to look at, the map, the numbers of the sliders and the theory."""
+    """Add rows to look at, the map, the numbers of the sliders and the gains of the classes."""
     started, result = time.perf_counter(), study.result
     assert result is not None and study.used.tested is not None, "summarize before"
     data, rows, vmf = study.data, study.plan, study.vmf
@@ -216,41 +211,10 @@ def explain(study: Study, progress: Progress) -> None:
         directions = fit_directions(data, study.settings.estimator)
         drawn = feature_map(data, rows, directions, study.used.tested.predicted)
         sliders = explorer(data, rows, directions, vmf)
-        progress("theory")
-        theory = ask_theory(classes_of(study, vmf))
+        tau, sums = vmf.settings["temperature"], vmf.model.statistics_.to("cpu")
+        counts = torch.bincount(data.train.y[data.fitted], minlength=data.num_classes)
+        gains = gain_distribution(sums, counts, study.settings.estimator, tau)
     seconds = {**result.seconds, "explain": time.perf_counter() - started}
     more: dict[str, Any] = {"steps": steps, "curve": curve, "sets": sets}
     more |= {"map": drawn, "explorer": sliders}
-    study.result = replace(result, rows=found, seconds=seconds, theory=theory, **more)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MethodClasses(VMFClasses):
-    """The classes of a vMF method, with some of the test rows."""
-
-    data: FeatureSet
-    metric: Metric | None
-    rows: Tensor  # test rows [M]
-
-    @cached_property
-    def counts(self) -> Tensor:
-        return torch.bincount(self.data.train.y[self.data.fitted], minlength=self.num_classes)
-
-    def test_units(self, rows: Tensor) -> Tensor:
-        return unit_rows(self.metric, self.data.test.read(self.rows[rows])).to(self.device)
-
-
-def classes_of(study: Study, vmf: Candidate) -> MethodClasses:
-    """Return the classes of a vMF method, with as many test rows as the theory is asked of."""
-    data, model = study.data, vmf.model
-    rows = metrics.sample_rows(len(data.test), THEORY_CELLS // data.num_classes, 0)
-    return MethodClasses(
-        statistics=model.statistics_.to("cpu"),
-        test_labels=data.test.y[rows],
-        tau=vmf.settings["temperature"],
-        estimator=study.settings.estimator,
-        device=torch.device(study.settings.device),
-        data=data,
-        metric=model.metric_,
-        rows=rows,
-    )
+    study.result = replace(result, rows=found, seconds=seconds, theory=Theory(tau, gains), **more)

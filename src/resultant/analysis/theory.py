@@ -1,18 +1,18 @@
-r"""The questions of the paper that a page asks of the classes of a method: their gains, and whether
-they are vMF classes."""
+r"""The gains of the classes of a vMF method."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from resultant.analysis import goodness
 from resultant.analysis.metrics import Result, rank_correlation
-from resultant.analysis.space import VMFClasses
 from resultant.classes.finite_sample import unbiased_square_resultant
-from resultant.classes.gain import gain_at
+from resultant.classes.gain import angular_gain, gain_at
+from resultant.classes.groups import GROUPS, one_size, shot_groups
+from resultant.classes.statistics import ClassStatistics
 from resultant.vmf.estimators import OF_LENGTH, fit_kappa
 
 
@@ -42,35 +42,45 @@ class GainDistribution(Result):
     uncorrected: tuple[int, ...]  #: classes of one fitted row, which corrected values leave out
 
 
-def gain_distribution(classes: VMFClasses) -> GainDistribution:
-    """Return the gains of all classes at the temperature of the classes."""
-    g, state, count = classes.gain, classes.state, classes.statistics.count
+def gain_distribution(
+    statistics: ClassStatistics, counts: Tensor, estimator: str, tau: float
+) -> GainDistribution:
+    """Return the gains of all classes at a temperature.
+
+    Args:
+        statistics: Sums of the fitted rows.
+        counts: Training rows [C], fitted or not.
+        estimator: Estimator of kappa, see `resultant.concentration`.
+        tau: Temperature.
+    """
+    state, count, p = statistics.state(estimator), statistics.count, statistics.dim
+    g, names, group = angular_gain(state, tau), named_groups(counts), shot_groups(counts)
     several, corrected = count >= 2, torch.full_like(g, torch.nan)
-    U = unbiased_square_resultant(classes.statistics.mean_length[several], count[several])
-    estimator = classes.estimator if classes.estimator in OF_LENGTH else "mle"
-    kappa = fit_kappa(classes.dim, U.clamp_min(0).sqrt(), estimator)
-    corrected[several] = gain_at(classes.dim, kappa, classes.tau)
+    U = unbiased_square_resultant(statistics.mean_length[several], count[several])
+    kappa = fit_kappa(p, U.clamp_min(0).sqrt(), estimator if estimator in OF_LENGTH else "mle")
+    corrected[several] = gain_at(p, kappa, tau)
     low, high = float(g.min()), float(g.max())
     one = torch.ones((), dtype=torch.float64, device=g.device)
-    largest = fit_kappa(classes.dim, one, classes.estimator, one)
+    largest = fit_kappa(p, one, estimator, one)
+    means = {name: float(g[group == k].nanmean()) for k, name in enumerate(names)}
     return GainDistribution(
         gain=g,
         resultant=state.resultant,
         kappa=state.kappa,
-        count=classes.counts,
-        group=classes.groups if classes.group_names else None,
+        count=counts,
+        group=group if names else None,
         mean=float(g.mean()),
         standard_deviation=float(g.std(correction=0)),
         minimum=low,
         maximum=high,
         spread=_spread(g) or 0.0,
         ratio=high / low if low > 0 else None,
-        rank_correlation=rank_correlation(g, classes.counts),
-        groups=classes.group_means(g),
+        rank_correlation=rank_correlation(g, counts),
+        groups={name: None if math.isnan(v) else v for name, v in means.items()},
         capped=tuple((state.kappa >= largest).nonzero().squeeze(1).tolist()),
         corrected_gain=corrected,
         corrected_spread=_spread(corrected[~corrected.isnan()]),
-        corrected_rank_correlation=rank_correlation(corrected, classes.counts),
+        corrected_rank_correlation=rank_correlation(corrected, counts),
         uncorrected=tuple(corrected.isnan().nonzero().squeeze(1).tolist()),
     )
 
@@ -81,20 +91,15 @@ def _spread(g: Tensor) -> float | None:
     return float(g.std(correction=0)) / mean if mean > 0 else None
 
 
+def named_groups(counts: Tensor) -> tuple[str, ...]:
+    """Return the names of the shot groups of counts [C]; none for one group or about one size."""
+    alone = len(shot_groups(counts).unique()) < 2
+    return () if alone or one_size(counts) else GROUPS
+
+
 @dataclass(frozen=True, eq=False)
 class Theory(Result):
-    """The answers for the classes of a method, None for a question that it cannot answer."""
+    """The theory of the classes of a method."""
 
     tau: float  #: temperature of the method
     gains: GainDistribution
-    fit: goodness.GoodnessOfFit | None = None
-
-
-def ask_theory(classes: VMFClasses, *, seed: int = 0) -> Theory:
-    """Ask the questions that a report shows.
-
-    Args:
-        seed: Seed of simulated classes.
-    """
-    fit = goodness.goodness_of_fit(classes, seed=seed) if classes.dim >= 3 else None
-    return Theory(classes.tau, gain_distribution(classes), fit)

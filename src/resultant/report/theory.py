@@ -1,13 +1,10 @@
-"""Charts of the theory: gains of the classes, calibration, and fit of the vMF distribution."""
-
-import math
-from typing import Any
+"""Charts of the theory: gains of the classes, and calibration."""
 
 import numpy as np
 
 from resultant._core.text import signed
-from resultant.analysis.result import FeatureResult
-from resultant.report import style
+from resultant.analysis.result import FeatureResult, Reliability
+from resultant.analysis.theory import GainDistribution
 from resultant.report.charts import Axis, Chart, Mark, by_group, diagonal, level
 from resultant.report.table import percent
 
@@ -28,21 +25,20 @@ def setting(result: FeatureResult) -> str:
 
 
 def theory_charts(result: FeatureResult) -> list[Chart]:
-    """Return one chart per question that has an answer."""
-    parts = {"gains": _gains, "calibration": _calibration, "fit": _fit}
-    answers = {name: getattr(result.theory, name, None) for name in parts}
-    answers["calibration"] = result.used.reliability
-    charts = (parts[name](result, r) for name, r in answers.items() if r is not None)
+    """Return the gains of the classes, and the calibration of the method that is used."""
+    charts = [] if result.theory is None else [_gains(result, result.theory.gains)]
+    if result.used.reliability is not None:
+        charts.append(_calibration(result, result.used.reliability))
     return [chart for chart in charts if not chart.empty]
 
 
-def _gains(result: FeatureResult, r: Any) -> Chart:
+def _gains(result: FeatureResult, r: GainDistribution) -> Chart:
     rank = ""
     if r.rank_correlation is not None:
         rank = f"; their rank correlation with class size is {signed(r.rank_correlation, 2)}"
     groups = by_group(result.data.group, result.data.group_names)
     classes, count = np.arange(len(r.gain)), np.asarray(r.count, dtype=float)
-    marks = [level(r.mean), Mark("points", count, np.asarray(r.gain), classes=classes, **groups)]
+    marks = [level(r.mean), Mark("points", count, r.gain.numpy(), classes=classes, **groups)]
     corrected = ""
     if r.corrected_spread is not None:
         corrected = (
@@ -65,7 +61,7 @@ def _gains(result: FeatureResult, r: Any) -> Chart:
     )
 
 
-def _calibration(result: FeatureResult, r: Any) -> Chart:
+def _calibration(result: FeatureResult, r: Reliability) -> Chart:
     fewest = 20  # rows of a bin: a single row has an accuracy of zero or one
     return Chart(
         "calibration",
@@ -80,28 +76,4 @@ def _calibration(result: FeatureResult, r: Any) -> Chart:
             Mark("line", r.confidence, np.where(r.count >= fewest, r.accuracy, np.nan), marks=True),
         ),
         "Appendix M.5",
-    )
-
-
-def _fit(result: FeatureResult, r: Any) -> Chart:
-    n = len(r.histogram)
-    observed, expected = (
-        n * np.asarray(h, dtype=float) / float(h.sum()) for h in (r.histogram, r.expected_histogram)
-    )
-    centres = (np.arange(n) + 0.5) / n
-    error = math.sqrt(max(r.expected * (1 - r.expected), 1e-4) / len(r.classes))
-    verdict = ": the classes are no vMF" if r.rejected > r.expected + 2 * error else ""
-    return Chart(
-        "fit",
-        "Fit of the vMF distribution",
-        f"A test of the fitted vMF fails for {percent(r.rejected)} of the classes. It would fail "
-        f"for about {percent(r.expected, 0)} of vMF classes of these sizes, whose fits are as rough"
-        f"{verdict}. Bars of vMF classes follow the dashed line.",
-        Axis("distribution function at test cosines", ends=(0, 1)),
-        Axis("density"),
-        (
-            Mark("bars", centres, observed, "test rows", style.SKY, width=0.94 / n),
-            Mark("line", centres, expected, "if classes were vMF", style.GREY, dash="dashed"),
-        ),
-        "Appendix J.7",
     )

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from resultant.analysis import metrics
 from resultant.analysis.metrics import SIGNIFICANCE, Result, UnansweredError
-from resultant.analysis.space import VMFClasses
 from resultant.vmf.angle import sample_angle
 from resultant.vmf.estimators import fit_direction, fit_kappa
+from resultant_reproduction.frozen.space import FrozenSpace
 
 # Bins of the values of the distribution function.
 BINS = 20
@@ -48,47 +48,47 @@ class GoodnessOfFit(Result):
 
 
 @torch.no_grad()
-def goodness_of_fit(classes: VMFClasses, *, seed: int = 0) -> GoodnessOfFit:
+def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
     """Compare the first 500 held-out queries of each class with the fitted vMF of the class.
 
     Args:
-        seed: Seed of the simulated classes.
+        seed: Seed of the simulated space.
 
     Raises:
         UnansweredError: p < 3.
     """
-    if classes.dim < 3:
-        raise UnansweredError(f"expected p >= 3 for the law of a projection, got {classes.dim}")
-    first = (metrics.rank_in_class(classes.test_labels) < MOST_QUERIES).nonzero().squeeze(1)
-    first = first[classes.test_labels[first].argsort(stable=True)]
-    present, number = classes.test_labels[first].unique_consecutive(return_counts=True)
-    state, laws, start = classes.state.to(classes.device), [], number.cumsum(0) - number
+    if space.dim < 3:
+        raise UnansweredError(f"expected p >= 3 for the law of a projection, got {space.dim}")
+    first = (metrics.rank_in_class(space.test_labels) < MOST_QUERIES).nonzero().squeeze(1)
+    first = first[space.test_labels[first].argsort(stable=True)]
+    present, number = space.test_labels[first].unique_consecutive(return_counts=True)
+    state, laws, start = space.state.to(space.device), [], number.cumsum(0) - number
     distance, mean, anisotropy = torch.full((3, len(present)), torch.nan, dtype=torch.float64)
     for n in number.unique().tolist():
         # Classes of as many queries together.
-        most = max(1, ENTRIES // max(n * max(n, classes.dim), 2 * NODES))
+        most = max(1, ENTRIES // max(n * max(n, space.dim), 2 * NODES))
         for own in (number == n).nonzero().squeeze(1).split(most):
-            c, rows = present[own].to(classes.device), first[start[own, None] + torch.arange(n)]
-            x, mu = classes.test_units(rows.flatten()).unflatten(0, (-1, n)), state.mu[c, :, None]
+            c, rows = present[own].to(space.device), first[start[own, None] + torch.arange(n)]
+            x, mu = space.units("test", rows.flatten()).unflatten(0, (-1, n)), state.mu[c, :, None]
             rho = (x @ mu).clamp(-1, 1)
-            laws.append(law(rho[..., 0], state.kappa[c], classes.dim).cpu())
+            laws.append(law(rho[..., 0], state.kappa[c], space.dim).cpu())
             distance[own], mean[own] = _distance(laws[-1]), rho.mean((1, 2)).cpu()
             if n > 1:
                 across = torch.nn.functional.normalize(x - rho * mu.mT, dim=2)
                 square = (across @ across.mT).square().sum((1, 2)).cpu()
-                anisotropy[own] = (classes.dim - 1) * (square - n) / (n * (n - 1))
+                anisotropy[own] = (space.dim - 1) * (square - n) / (n * (n - 1))
     p_value, u = _p_value(distance, number), torch.cat([u.flatten() for u in laws])
     rejected, histogram = float((p_value < SIGNIFICANCE).double().mean()), _histogram(u)
-    A = classes.state.resultant[present]
+    A = space.state.resultant[present]
     # Simulated classes of the same sizes, those of similar size together. The mean of rows drawn
     # from the MLE would be even longer than that of the rows of the class.
-    sizes = classes.state.count[present].clamp_max(MOST_ROWS)
-    kappa = classes.statistics.state("corrected").kappa[present]
+    sizes = space.state.count[present].clamp_max(MOST_ROWS)
+    kappa = space.statistics.state("corrected").kappa[present]
     order, draws = sizes.argsort(stable=True), torch.Generator().manual_seed(seed)
     expected, density = 0, torch.zeros(BINS, dtype=torch.int64)
     for own in order[torch.arange(SIMULATED) * len(order) // SIMULATED].split(TOGETHER):
         n, queries = (int(a[own[len(own) // 2]]) for a in (sizes, number))
-        u = simulated_law(n, kappa[own], queries, classes.dim, classes.estimator, draws)
+        u = simulated_law(n, kappa[own], queries, space.dim, space.estimator, draws)
         expected += int((_p_value(_distance(u), torch.tensor(queries)) < SIGNIFICANCE).sum())
         density += _histogram(u)
     share, density = expected / SIMULATED, density.double() / density.sum() * histogram.sum()

@@ -7,10 +7,10 @@ import torch
 from scipy.stats import kstest
 
 from frozen_data import C, P, rows, vmf_rows
-from resultant.analysis.goodness import goodness_of_fit, law, simulated_law
 from resultant.vmf.distribution import VonMisesFisher
 from resultant.vmf.estimators import fit_direction, fit_kappa
 from resultant.vmf.tails import log_projection_tail
+from resultant_reproduction.frozen.goodness import goodness_of_fit, law, simulated_law
 from resultant_reproduction.frozen.space import FrozenSpace
 
 F64 = torch.float64
