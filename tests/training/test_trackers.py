@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from unittest.mock import MagicMock, call as called
+from unittest.mock import MagicMock, Mock, call as called
 
 import pytest
 
 from cli.conftest import Shown, call
 from images.photos import write_folder
+from resultant.cli.progress import EpochProgress
 from resultant.training.config import Run, TrainConfig
 from resultant.training.job import Job
 from resultant.training.trackers import TRACKERS
@@ -59,37 +60,48 @@ def logged() -> list[dict[str, float]]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("data")
 def test_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted after the first epoch, a job continues its run."""
     mlflow = stub("mlflow", monkeypatch)
-    assert call(f"{COMMAND} --log mlflow") == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(EpochProgress, "__call__", Mock(side_effect=KeyboardInterrupt))
+        assert call(f"{COMMAND} --log mlflow") == 130
     assert mlflow.start_run.call_args == called(run_id=None, run_name="native-seed0")
     (settings,) = mlflow.log_params.call_args.args
     assert settings["architecture"] == "test_resnet" and settings["realization"] == "native"
+    assert call(f"{COMMAND} --log mlflow") == 0
+    assert mlflow.start_run.call_args == called(run_id="run-1", run_name=None)
+    assert mlflow.log_params.call_count == 1
     expected = [called(line, step=k + 1) for k, line in enumerate(logged())]
     assert mlflow.log_metrics.call_args_list == expected and len(expected) == 2
     assert "accuracy/native-seed0" in expected[0].args[0]
-    assert mlflow.end_run.call_count == 1
-    # A finished job begins no run, a resumed one continues its own.
+    # A finished job begins no run.
     assert call(f"{COMMAND} --log mlflow") == 0
-    assert mlflow.start_run.call_count == 1
-    job = Job(TrainConfig(), (Run(),), Path("out/native-seed0"))
-    tracker = TRACKERS["mlflow"](job.out, {}, 1)
-    assert mlflow.start_run.call_args == called(run_id="run-1", run_name=None)
-    tracker.close()
+    assert mlflow.start_run.call_count == mlflow.end_run.call_count == 2
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("data")
-def test_wandb(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wandb = stub("wandb", monkeypatch)
-    assert call(f"{COMMAND} --log wandb") == 0
+    tracker = TRACKERS["wandb"](tmp_path, {"dim": 8}, 0)
     options = wandb.init.call_args.kwargs
-    assert options["name"] == "native-seed0" and options["id"] is None
-    assert options["config"]["architecture"] == "test_resnet"
+    assert options["name"] == tmp_path.name and options["id"] is None
+    assert options["config"] == {"dim": 8}
+    tracker.write({"loss/native-seed0": 2.0}, 1)
+    tracker.close()
     run = wandb.init.return_value
-    assert run.log.call_args_list == [called(line, step=k + 1) for k, line in enumerate(logged())]
+    assert run.log.call_args_list == [called({"loss/native-seed0": 2.0}, step=1)]
     assert run.finish.call_count == 1
-    TRACKERS["wandb"](Path("out/native-seed0"), {}, 1)
+    TRACKERS["wandb"](tmp_path, {}, 1)
     assert wandb.init.call_args.kwargs["id"] == "run-1"
+
+
+def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values after the checkpoint of a resumed job are removed."""
+    board = MagicMock()
+    stub_of_torch = MagicMock(SummaryWriter=board)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", stub_of_torch)
+    TRACKERS["tensorboard"](tmp_path, {}, 3).write({"loss": 2.0, "rate": 0.1}, 4)
+    assert board.call_args == called(tmp_path, purge_step=4)
+    assert board().add_scalar.call_args_list == [called("loss", 2.0, 4), called("rate", 0.1, 4)]
 
 
 @pytest.mark.slow

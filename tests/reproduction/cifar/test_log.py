@@ -1,9 +1,7 @@
 """The metrics of a job, against SciPy's Bessel functions; damaged files of metrics."""
 
 import shutil
-import sys
 from pathlib import Path
-from unittest.mock import MagicMock, call
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from resultant_reproduction.cifar.evaluation import outputs
 from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.cifar.network import StackedResNet32
 from resultant_reproduction.cifar.train import train_cifar
-from tiny_cifar import DATA, TWO, config, metrics, stop_after
+from tiny_cifar import DATA, TWO, config, metrics
 
 
 def leading_gradient_error(
@@ -105,26 +103,6 @@ def test_target_gain_without_temperature(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"beta = 1\.5.* 1 of 3 not: class 0 \(-"):
         gain_metrics(config(), Run("temperature", 1.5), state)
     assert gain_metrics(config(), Run("angular", 1.5), state)["intercept_drift"] == 0
-
-
-@pytest.mark.slow
-def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    board = MagicMock()
-    monkeypatch.setitem(sys.modules, "tensorboard", MagicMock(__spec__=object()))
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", MagicMock(SummaryWriter=board))
-    job = CifarJob(config(epochs=2), TWO, tmp_path, checkpoint_every=1, log="tensorboard")
-    with pytest.raises(KeyboardInterrupt):
-        train_cifar(job, DATA, on_progress=stop_after(1))
-    train_cifar(job, DATA)
-    # Values after the checkpoint are removed.
-    assert board.call_args_list == [call(tmp_path, purge_step=1), call(tmp_path, purge_step=2)]
-    expected = [
-        call(f"{name}/{row['run']}", value, row["epoch"])
-        for row in metrics(tmp_path)
-        for name, value in row.items()
-        if isinstance(value, float)
-    ]
-    assert board().add_scalar.call_args_list == expected and len(expected) > 20
 
 
 LINE = b'{"run": "native-seed0", "epoch": 1, "loss": 2.0}\n'
