@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from scipy.special import ive
+from scipy.stats import ttest_ind
 
 from resultant import ClassStatistics
 from resultant.training.config import Run
@@ -18,6 +19,7 @@ from resultant_reproduction.frozen.temperature_path import PATH, temperature_pat
 from resultant_reproduction.runs import run
 from resultant_reproduction.runs.plans import Plan, PlannedJob
 from resultant_reproduction.runs.records import round_folder
+from resultant_reproduction.studies import training_score
 from resultant_reproduction.studies.collapse_law import Course, exponent, law, threshold
 from resultant_reproduction.studies.training_gradients import PRINTED, Fit, verdict
 from tiny_cifar import one_thread, tiny_cifar, tiny_config
@@ -130,3 +132,43 @@ def test_both_printed_errors_need_one_definition(
     both = {"gradient": fit(gradients, "gradient"), "increment": fit(increments, "increment")}
     neither = {"gradient": fit((1, 2, 3), "gradient"), "increment": fit(increments, "increment")}
     assert verdict({"first": neither, "second": both}) == expected
+
+
+def scores(cosine: float, deviation: float = 0.2) -> Any:
+    """Fifteen networks of each arm and setting, alike but for the mean of an arm."""
+    spread = np.random.default_rng(0).normal(size=15) * deviation
+    means = {"native": 70.0, "angular": 70.2, "cosine": cosine}
+    own = {arm: [*(mean + np.roll(spread, i))] for i, (arm, mean) in enumerate(means.items())}
+    return dict.fromkeys(training_score.SETTINGS, own)
+
+
+@pytest.mark.parametrize(
+    ("cosine", "deviation", "expected"),
+    [(70.25, 0.2, "equivalent"), (70.6, 0.2, "different"), (70.25, 1.0, "open")],
+)
+def test_the_need_of_the_score_is_judged_by_equivalence(
+    cosine: float, deviation: float, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Welch's intervals of the settings alike, against scipy's of one setting."""
+    found, first = scores(cosine, deviation), training_score.SETTINGS[0]
+    apart = training_score.effect(found, "cosine", "angular", training_score.SETTINGS)
+    one = training_score.effect(found, "cosine", "angular", (first,))
+    pair = [found[first][arm] for arm in ("cosine", "angular")]
+    interval = ttest_ind(*pair, equal_var=False).confidence_interval()
+    assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
+    assert one.error is not None and apart.error == pytest.approx(one.error / 3**0.5)
+    assert training_score.verdict(apart) == expected
+    monkeypatch.setattr(training_score, "recorded", lambda evidence: found)
+    assert expected in training_score.training_score(cast(Any, None)).headline
+    # Nothing is judged while a network is missing.
+    found[first] = {arm: own[:14] for arm, own in found[first].items()}
+    assert not training_score.training_score(cast(Any, None)).headline
+
+
+def test_the_interaction_of_arm_and_setting() -> None:
+    """Cochran's Q of equal effects is zero, and small p values are of unequal ones."""
+    alike = scores(70.5)
+    assert training_score.interaction(alike, "cosine", "native").q == pytest.approx(0)
+    apart = alike | {training_score.SETTINGS[0]: scores(71.5)[training_score.SETTINGS[0]]}
+    assert training_score.interaction(apart, "cosine", "native").p < 0.001
+    assert training_score.interaction(apart, "angular", "native").q == pytest.approx(0)

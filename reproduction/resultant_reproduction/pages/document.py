@@ -19,11 +19,11 @@ from resultant_reproduction.runs import items as catalog
 from resultant_reproduction.runs.evidence import Evidence
 from resultant_reproduction.runs.items import page_name
 from resultant_reproduction.runs.records import Records, packaged_json
-from resultant_reproduction.studies import headline, tuned_temperature as tuned
+from resultant_reproduction.studies import headline, training_score, tuned_temperature as tuned
 from resultant_reproduction.studies.headline import Row
 
 # Questions beyond the paper whose answers stand in the document.
-THIRD = ("temperature-path", "training-gradients", "collapse-law")
+THIRD = ("temperature-path", "training-gradients", "collapse-law", "training-score")
 KEPT = ("dimension", "losses", "calibration", "stand-in")
 # Pages of this module.
 PAGES = ("judgement", "note", "claims", "headline", "methods", "guide", "runs")
@@ -72,6 +72,7 @@ def contents(
         "summary": headline.summary(every),
         "tuned": tuned.answer(evidence),
         "tuned_mean": tuned.whole(evidence),
+        "score": training_score.progress(evidence),
         "path": ITEMS["temperature-path"].compute(evidence).headline,
         "runs": sum(r["seed"] not in headline.FIRST_ROUND for r in every),
         "every": every,
