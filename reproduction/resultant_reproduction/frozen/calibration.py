@@ -10,19 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from resultant.analysis.metrics import NORMAL, rank_correlation, rank_in_class
+from resultant.analysis.metrics import rank_correlation
 from resultant.classes.finite_sample import held_out_state
 from resultant.classes.rule import REALIZATIONS, TEMPERED, Rule
 from resultant.classes.scores import realize
 from resultant.classifiers.calibration import expected_calibration_error, fit_scale, log_losses
 from resultant.classifiers.em import AUTO, Components, fit_components
 from resultant_reproduction.cells.statistics import Estimate
-from resultant_reproduction.frozen.space import FrozenSpace
+from resultant_reproduction.frozen.space import FrozenSpace, rank_in_class
 
 # Fits of the classes, in the order of the protocol.
 FITS = ("proco", "mle", "held-out", "components")
 EDIT, BEFORE = "angular", "native"
 BINS = 15
+# The normal quantile of a two-sided 95 % interval.
+NORMAL = 1.959963984540054
 
 
 def over_queries(after: Tensor, before: Tensor, scale: float = 1.0) -> Estimate:

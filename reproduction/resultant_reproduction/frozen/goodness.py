@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resultant.analysis import metrics
 from resultant.analysis.metrics import SIGNIFICANCE, Result, UnansweredError
 from resultant.vmf.angle import sample_angle
 from resultant.vmf.estimators import fit_direction, fit_kappa
-from resultant_reproduction.frozen.space import FrozenSpace
+from resultant_reproduction.frozen.space import FrozenSpace, rank_in_class
 
 # Bins of the values of the distribution function.
 BINS = 20
@@ -59,7 +58,7 @@ def goodness_of_fit(space: FrozenSpace, *, seed: int = 0) -> GoodnessOfFit:
     """
     if space.dim < 3:
         raise UnansweredError(f"expected p >= 3 for the law of a projection, got {space.dim}")
-    first = (metrics.rank_in_class(space.test_labels) < MOST_QUERIES).nonzero().squeeze(1)
+    first = (rank_in_class(space.test_labels) < MOST_QUERIES).nonzero().squeeze(1)
     first = first[space.test_labels[first].argsort(stable=True)]
     present, number = space.test_labels[first].unique_consecutive(return_counts=True)
     state, laws, start = space.state.to(space.device), [], number.cumsum(0) - number

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import torch
 
-from resultant.analysis.metrics import Result, rank_in_class
+from resultant.analysis.metrics import Result
 from resultant.classes.gain import target_gain
 from resultant.classes.rule import EDITED
 from resultant_reproduction.frozen.agreement import defined_rules, intercept_drift
 from resultant_reproduction.frozen.decisions import Policy, decide
-from resultant_reproduction.frozen.space import FrozenSpace
+from resultant_reproduction.frozen.space import FrozenSpace, rank_in_class
 
 NAMES = ("native", *EDITED)
 

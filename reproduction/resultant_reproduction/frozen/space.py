@@ -20,7 +20,7 @@ from resultant.analysis.theory import GainDistribution, gain_distribution, named
 from resultant.classes.gain import angular_gain, class_gains, class_temperature
 from resultant.classes.groups import shot_groups
 from resultant.classes.statistics import ClassState, ClassStatistics
-from resultant.classifiers.folds import shuffled_ranks
+from resultant.classifiers.folds import ranks, shuffled_ranks
 from resultant.score.limits import require_temperature
 
 if TYPE_CHECKING:
@@ -280,6 +280,11 @@ def _checked(
         got += f" (queries ask for {both})" if both else ""
         raise ValueError(f"expected a training row of each of {C} classes, got {got}")
     return labels, test_labels, C
+
+
+def rank_in_class(labels: Tensor) -> Tensor:
+    """Return the number [N] of earlier rows of the same class."""
+    return ranks(labels, torch.arange(len(labels)))
 
 
 def owners(labels: Tensor, identities: Tensor) -> Tensor:

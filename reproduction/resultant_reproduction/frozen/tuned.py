@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from resultant.analysis.metrics import rank_in_class
 from resultant.classes.scores import class_scores
 from resultant.classes.statistics import ClassStatistics
+from resultant_reproduction.frozen.space import rank_in_class
 
 # The rules that are compared.
 BOTH = ("native", "angular")

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant.classifiers.folds import ranks, shuffled_ranks
+from resultant.classifiers.folds import shuffled_ranks
 from resultant.classifiers.search import mean_and_error
 
 # The significance level of the library.
@@ -20,9 +20,6 @@ SIGNIFICANCE = 0.05
 
 # Values of a rank correlation at least: the orders of four values are too few for a p below 0.05.
 FEWEST_RANKS = 5
-
-# The normal quantile of a two-sided 95 % interval.
-NORMAL = 1.959963984540054
 
 
 class Result:
@@ -244,8 +241,3 @@ def stratified(labels: Tensor, number: float) -> Tensor:
         return torch.arange(len(labels))
     kept = (number / len(labels) * torch.bincount(labels).double()).ceil().clamp_min(2)
     return (shuffled_ranks(labels) < kept[labels]).nonzero().squeeze(1)
-
-
-def rank_in_class(labels: Tensor) -> Tensor:
-    """Return the number [N] of earlier rows of the same class."""
-    return ranks(labels, torch.arange(len(labels)))
