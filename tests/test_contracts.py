@@ -134,11 +134,15 @@ def test_shapes_without_values(contract: Contract) -> None:
 
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_batches(contract: Contract) -> None:
-    """Strided arguments, half precision, an empty batch, and inference mode before a gradient."""
+    """Strided arguments, another default device, half precision, an empty batch, and inference
+    mode before a gradient."""
     given = arguments(contract)
     expected = floats(contract.call(**given))
     strided = {n: torch.stack([a, a], -1)[..., 0] for n, a in given.items()}
     torch.testing.assert_close(floats(contract.call(**strided)), expected, rtol=1e-13, atol=1e-14)
+    with torch.device("meta"):
+        elsewhere = floats(contract.call(**given))
+    assert torch.equal(elsewhere.nan_to_num(), expected.nan_to_num())
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         half = {n: on_sphere(n, a.to(dtype)) for n, a in given.items()}
         found = [a for a in tensors(contract.call(**half)) if a.is_floating_point()]

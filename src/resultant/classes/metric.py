@@ -118,7 +118,8 @@ def _eigen(a: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     p / 2, within its range, which it maps random vectors to."""
     if 2 * rank >= len(a):
         return torch.linalg.eigh(a)
-    random = torch.randn(len(a), rank, generator=torch.Generator().manual_seed(0), dtype=a.dtype)
+    generator = torch.Generator("cpu").manual_seed(0)
+    random = torch.randn(len(a), rank, generator=generator, dtype=a.dtype, device="cpu")
     every = torch.linalg.qr(a @ random.to(a.device), mode="complete")[0]
     inside = every[:, :rank]
     values, vectors = torch.linalg.eigh(inside.T @ a @ inside)

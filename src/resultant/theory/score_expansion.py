@@ -86,7 +86,7 @@ def ratio_bound(nu: Number, *, validate_args: Check = None) -> Tensor:
     (nu,), dtype = validation.tensors(nu=nu)
     if validation.should_validate(validate_args, nu):
         # In a lower precision 10/9 may round downwards.
-        least = float(torch.tensor(LEAST_ORDER, dtype=dtype))
+        least = float(torch.tensor(LEAST_ORDER, dtype=dtype, device="cpu"))
         validation.require_in_range("nu", nu, min(least, LEAST_ORDER), rule=">= 10/9 and finite")
     return (nu**-3).to(dtype)
 
