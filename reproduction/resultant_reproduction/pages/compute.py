@@ -48,7 +48,9 @@ class Item:
         done, of, external, partial = outcome.counts()
         if self.entry.final:
             return "final"
-        if done == of and not partial:
+        # A question that waits for all of its runs has nothing at all.
+        waits = self.entry.plans and not (of or outcome.headline or outcome.draw)
+        if done == of and not partial and not waits:
             return self.entry.kind
         if not done:
             return "not run yet" if self.entry.plans else "needs data we may not ship"
