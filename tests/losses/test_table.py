@@ -46,7 +46,7 @@ class Naive:
     """Sums and counts of the classes of ``old``, as plain tensors, and losses of them."""
 
     def __init__(self, loss: ProCoLoss) -> None:
-        self.start = 0.9 * loss.bank.state().mu
+        self.start = 0.9 * loss.bank.state().mu.cpu()
         self.total = torch.zeros(C, P, dtype=torch.float64)
         self.count = torch.zeros(C, dtype=torch.float64)
 
