@@ -62,6 +62,16 @@ INLINE void slopes_at(Slopes *out, const Expansion *e, const Expansion *unshifte
     }
 }
 
+/* step + (over + rounded)/(f + low) as the sum of a new f and low, by (30). */
+INLINE void divide(T *f, T *low, const T *over, const T *rounded, T step) {
+    EACH {
+        const T below = 1 / f[i], q = upper(over[i] * below), d = upper(f[i]);
+        const T rest = (over[i] - q * d) + rounded[i] - q * ((f[i] - d) + low[i]);
+        f[i] = step + (q + rest * below);
+        low[i] = ((step - f[i]) + q) + rest * below;
+    }
+}
+
 /* R by one expansion of an order above nu, by (28) to (30). */
 INLINE void ratio_by(T *out, const Expansion *e, const T *x) {
     const T a = e->a;
@@ -83,18 +93,9 @@ INLINE void ratio_by(T *out, const Expansion *e, const T *x) {
         low[i] += (f[i] - sum) - part;
         f[i] = sum;
     }
-    for (int j = 1; j <= e->shift; j++) {
-        const int last = j == e->shift;
-        const T step = last ? 0 : e->steps[j];
-        EACH {
-            /* The quotient of y or, at last, of x, as a sum of two parts. */
-            const T over = last ? x[i] : y[i], below = 1 / f[i];
-            const T q = upper(over * below), d = upper(f[i]);
-            const T rest = (over - q * d) + (last ? 0 : rounded[i]) - q * ((f[i] - d) + low[i]);
-            f[i] = step + (q + rest * below);
-            low[i] = ((step - f[i]) + q) + rest * below;
-        }
-    }
+    for (int j = 1; j < e->shift; j++) divide(f, low, y, rounded, e->steps[j]);
+    EACH rounded[i] = 0;
+    divide(f, low, x, rounded, 0);
     EACH out[i] = f[i];
 }
 
