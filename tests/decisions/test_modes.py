@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import resultant as rs
 from class_samples import close
@@ -65,6 +66,9 @@ BY_PAIR: dict[str, Callable[..., Any]] = {
     "posterior_thresholds": lambda z, y, s, **o: rs.posterior_thresholds(scores(s), pairs(z), **o),
 }
 CALLS = BY_ROW | BY_PAIR
+# Those with as many results as pairs, whatever the values.
+FIXED = {"centre_margins"}
+CERTIFICATES = ("certificate", "loss_bound", "gradient_bound")
 # Relative differences of a GPU that are smaller than those of the others.
 RTOL = {"loss_gradient": 1e-9, "pairwise_margins": 1e-10, "centre_margins": 1e-10}
 RTOL |= dict.fromkeys(("short_arc_roots", "exhaustive", "rising", "posterior_thresholds"), 0.0)
@@ -125,6 +129,21 @@ def test_gpu_agrees(name: str, dtype: torch.dtype) -> None:
     there = CALLS[name](Z.to("cuda", dtype), Y.cuda(), STATE.to("cuda"))
     assert all(a.is_cuda for a in tensors(there))
     agree(there, here, RTOL.get(name, 1e-8), 1e-10)
+
+
+@pytest.mark.parametrize("name", [*CERTIFICATES, "margin_change", *sorted(BY_PAIR.keys() - FIXED)])
+def test_shapes_alone_are_refused_where_values_decide(name: str) -> None:
+    with pytest.raises(ValueError, match="with values, which the number of results follows from"):
+        CALLS[name](Z.to("meta"), Y.to("meta"), STATE.to("meta"))
+
+
+@pytest.mark.parametrize("name", [*CERTIFICATES, "rising"])
+def test_fake_tensors_are_refused_where_values_decide(name: str) -> None:
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        parts = (mode.from_tensor(a) for a in (STATE.mu, STATE.kappa, STATE.count))
+        z, y, state = mode.from_tensor(Z), mode.from_tensor(Y), rs.ClassState(*parts)
+        with pytest.raises(ValueError, match="with values, which the number of results follows"):
+            CALLS[name](z, y, state)
 
 
 @pytest.mark.gpu

@@ -140,6 +140,14 @@ def should_validate(validate_args: bool | None, *arguments: object) -> bool:
     return on_cpu and all(modes.has_values(a) for a in tensors)
 
 
+def require_values(name: str, a: Tensor) -> None:
+    """Raise unless a tensor has values, for a function whose number of results follows from
+    them."""
+    if not modes.is_traced() and not modes.has_values(a):
+        rule = f"expected {name} with values, which the number of results follows from"
+        raise ValueError(f"{rule}, got a shape alone (a tensor on the meta device, or a fake one)")
+
+
 def is_inside(a: Number, low: float, high: float, *, open_low: bool = False) -> bool:
     """Return True if values are finite and ``low <= a <= high``, ``low < a`` if ``open_low``."""
     if not isinstance(a, Tensor):

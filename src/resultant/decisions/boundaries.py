@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core import memory
+from resultant._core import memory, validation
 from resultant._core.arrays import normalized
 from resultant._core.validation import Check
 from resultant.classes.scores import ClassScores
@@ -101,6 +101,7 @@ def short_arc_roots(
         tensor([0.5786, 0.5018, 0.6708], dtype=torch.float64)
     """
     pairs = require_pairs(pairs, scores, validate_args)
+    validation.require_values("classes", scores.mu)
     theta = arc_angles(scores, pairs)
 
     def margin(u: Tensor, which: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from resultant._core import memory
+from resultant._core import memory, validation
 from resultant._core.arrays import normalized, require_features, require_labels
 from resultant._core.limits import limits
 from resultant._core.validation import COMPUTE_DTYPE, Check, Number
@@ -290,6 +290,7 @@ def margin_change(
     rules = replace(rule, realization="native"), rule
     scores = native, _ = [realize(state, r, validate_args=validate_args) for r in rules]
     require_pairs(pairs, native, validate_args)
+    validation.require_values("pairs", pairs)
     lines = [s.linear(intercept) for s in scores]
     errors = [score_error(s, z.dtype) + 2 * score_error(s, torch.float64) for s in scores]
     slack = errors[0] + errors[1]
@@ -314,6 +315,7 @@ class _RulePair:
     """The cosine rule and the residual, of the classes that can win, in float64."""
 
     def __init__(self, state: ClassState, tau: Number, offset: Tensor | None, check: Check) -> None:
+        validation.require_values("classes", state.mu)
         native = realize(state, Rule(tau, offset=offset), validate_args=check)
         assert native.tau is not None
         g, self.check = native.gain(), check

@@ -147,6 +147,7 @@ def posterior_thresholds(
     theta = arc_angles(scores, require_pairs(pairs, scores, validate_args))
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"expected level in (0, 1), got {level!r}")
+    validation.require_values("classes", scores.mu)
     mu = normalized(scores.mu)
     for i in (theta > math.pi - OPPOSITE).nonzero().flatten().tolist()[:1]:
         rule = f"expected pairs at an angle below pi - {OPPOSITE:g}"
