@@ -12,7 +12,6 @@ import torch
 
 from resultant._core.text import printable
 from resultant.analysis.split import FeatureSet, feature_sets
-from resultant.features.naming import Names
 from resultant.features.origins import Column, Origin
 from resultant.features.prepare import Prepared, check_features, prepare
 from resultant.features.rows import NonNumericArray
@@ -81,11 +80,11 @@ def open_store(
         if y is not None or test is not None or val is not None:
             got = "a path" if whole else "a data frame"
             raise ValueError(f"expected {got} alone, or features with labels, got {got} and more")
-        names = Names(features, labels, ids, groups)
-        if any(name is not None and not isinstance(name, str) for name in names):
+        names = {"features": features, "labels": labels, "identities": ids, "groups": groups}
+        if any(name is not None and not isinstance(name, str) for name in names.values()):
             raise ValueError("expected names of columns for labels, ids and groups, got values")
         title = printable(Path(X).name) if whole else "data frame"
-        return title, FeatureStore.open(X, **names._asdict())
+        return title, FeatureStore.open(X, **names)
     return "features", memory_store(X, y, ids, groups, test, val)
 
 

@@ -20,6 +20,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 
 from resultant._core.files import parse_json
 from resultant._core.tensor_files import require_name, write_tensors
+from resultant.classifiers.files import NAMES
 from resultant.features.rows import reading
 
 FORMAT = "resultant.ScikitClassifier 1"
@@ -105,6 +106,8 @@ class ScaledClassifier(ClassifierMixin, BaseEstimator):
             steps.append({"kind": kind.__name__, "parameters": plain, "fitted": values})
         labels = [label.item() if hasattr(label, "item") else label for label in self.classes_]
         about = {"steps": steps, "scale": float(self.scale), "classes": labels}
+        if hasattr(self, NAMES):
+            about[NAMES] = [str(name) for name in getattr(self, NAMES)]
         write_tensors(path, tensors, {"format": FORMAT, "metadata": json.dumps(about)})
 
 
@@ -172,6 +175,8 @@ def _load(about: dict[str, Any], tensors: dict[str, np.ndarray]) -> ScaledClassi
     pipeline: Pipeline = make_pipeline(*steps)
     loaded = ScaledClassifier(pipeline, float(about["scale"]))
     loaded.classes_ = labels
+    if NAMES in about:
+        setattr(loaded, NAMES, np.array(about[NAMES], dtype=object))
     width = int(getattr(steps[0], "n_features_in_", 0))
     shape = loaded.predict_proba(np.ones((1, width), np.float32)).shape
     if shape != (1, len(labels)):

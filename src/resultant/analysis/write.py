@@ -22,7 +22,7 @@ from resultant.analysis.result import AnalysisResult, Places
 from resultant.analysis.run import Study
 from resultant.analysis.sets import sets_of
 from resultant.analysis.split import FeatureSet
-from resultant.features.selection import CLASS_LABELS
+from resultant.features.selection import CLASS_LABELS, COLUMNS
 
 RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"
 PREDICTIONS, ALL_ROWS = "predictions.parquet", "rows.parquet"
@@ -73,8 +73,11 @@ def write_files(
 
 def saved_classifier(study: Study) -> Any:
     """Return the classifier that is used, with the labels of the user."""
-    classifier = copy.copy(study.used.model)
-    classifier.classes_ = user_labels(study.data)
+    classifier, data = copy.copy(study.used.model), study.data
+    classifier.classes_ = user_labels(data)
+    if columns := data.metadata.get(COLUMNS, {}).get(data.name):
+        # New rows are matched by the names of their columns.
+        classifier.feature_names_in_ = np.array(columns, dtype=object)
     return classifier
 
 

@@ -31,6 +31,8 @@ def dataset_class_names(schema: pa.Schema, label: str | None) -> list[str]:
 
 def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]]:
     """Choose the columns of each feature: lists, else floats, else integers, or as in ``names``."""
+    if names.columns:
+        return {"features": _known(schema, names.columns)}
     label = names.labels or usual_name(schema.names, LABELS)
     other = {label, names.identities, naming.SPLIT} - {names.features}
     fields = [f for f in schema if f.name not in other]
@@ -61,6 +63,18 @@ def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]
             got = f"column {field.name!r} of {field.type}"
             raise ValueError(f"{got} among the numbers of {naming.among(list(wide[stem]))}")
     return lists | wide
+
+
+def _known(schema: pa.Schema, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return these columns, if the table has all of them as numbers."""
+    missing = [name for name in columns if name not in schema.names]
+    if missing:
+        more = f" and {len(missing) - 1} more" * (len(missing) > 1)
+        raise ValueError(f"no column {missing[0]!r}{more}, which the classifier was fitted to")
+    for name in columns:
+        if not is_number(kind := schema.field(name).type):
+            raise ValueError(f"column {name!r} of {kind}, where the classifier has numbers")
+    return columns
 
 
 def _numbered(name: str) -> tuple[str, list[int]]:

@@ -46,12 +46,16 @@ _AFTER = re.compile(rf"(.+)[/_.-]{_SPLIT}", re.IGNORECASE | re.DOTALL)
 
 
 class Names(NamedTuple):
-    """Names of features, labels, identities and groups in files, None for the usual names."""
+    """Names of features, labels, identities and groups in files, None for the usual names; the
+    ``columns`` of a table that are its features, if known; and ``unlabelled`` for rows of which
+    some may have no label: labels that are not whole are then not read."""
 
     features: str | None = None
     labels: str | None = None
     identities: str | None = None
     groups: str | None = None
+    columns: tuple[str, ...] = ()
+    unlabelled: bool = False
 
 
 class Shard(NamedTuple):

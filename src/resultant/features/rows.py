@@ -37,6 +37,8 @@ class Rows:
 
     shape: tuple[int, ...]
     dtype: torch.dtype
+    # Names of the columns of features, where a table has a column for each number.
+    names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -167,7 +169,7 @@ class IndexedRows(Rows):
     """The rows of an array at indices ``index`` [M], converted to ``dtype``."""
 
     def __init__(self, rows: Rows, index: Tensor, dtype: torch.dtype) -> None:
-        self.rows, self.index, self.dtype = rows, index, dtype
+        self.rows, self.index, self.dtype, self.names = rows, index, dtype, rows.names
         self.shape = (len(index), *rows.shape[1:])
 
     def take(self, index: Tensor) -> Tensor:
@@ -178,6 +180,26 @@ class IndexedRows(Rows):
 
     def numbers(self) -> Tensor:
         return self.rows.numbers()[self.index]
+
+
+class ReorderedRows(Rows):
+    """Features whose named columns are taken in another order."""
+
+    def __init__(self, rows: Rows, names: tuple[str, ...]) -> None:
+        self.rows, self.names, self.shape, self.dtype = rows, names, rows.shape, rows.dtype
+        self.columns = torch.tensor([rows.names.index(name) for name in names])
+
+    def read(self, start: int, stop: int) -> Tensor:
+        return self.rows.read(start, stop)[:, self.columns]
+
+    def take(self, index: Tensor) -> Tensor:
+        return self.rows.take(index)[:, self.columns]
+
+    def where(self, row: int) -> str:
+        return self.rows.where(row)
+
+    def numbers(self) -> Tensor:
+        return self.rows.numbers()
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,22 @@ from resultant._core.text import printable
 from resultant.features import naming, rows
 from resultant.features.naming import SPLIT, Names, split_part, usual_name, what_of
 from resultant.features.origins import DESCRIPTIONS, Column, Origin
-from resultant.features.rows import AnyArray, ConcatRows, NonNumericArray, Rows, TensorRows
+from resultant.features.rows import (
+    AnyArray,
+    ConcatRows,
+    NonNumericArray,
+    ReorderedRows,
+    Rows,
+    TensorRows,
+)
 
 CLASS_NAMES = "class_names"
 # The metadata ``labels`` of labels that were strings and became numbers in sorted order.
 WORDS = "words"
 # The labels of the classes as the user has them, which predictions have too.
 CLASS_LABELS = "class_labels"
+# The metadata with the names of the columns of features, by the name of the features.
+COLUMNS = "columns"
 # The metadata of labels.
 DESCRIBED = (CLASS_NAMES, CLASS_LABELS, "num_classes", "labels")
 
@@ -67,6 +76,11 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
     if words:
         metadata |= {CLASS_NAMES: words, "num_classes": len(words), "labels": WORDS}
         metadata[CLASS_LABELS] = words
+    parts = parts | _ordered({n: pieces for n, pieces in parts.items() if n not in labels})
+    named = ((n, a) for n, own in parts.items() for _, a in own if isinstance(a, Rows) and a.names)
+    columns = {what_of(n): array.names for n, array in named}
+    if columns:
+        metadata[COLUMNS] = {what: list(own) for what, own in columns.items()}
     other_files: set[str] = set()
     for name in [n for n in parts if n not in labels]:
         convert = _floats if what_of(name) not in rows.INTEGERS else row_numbers
@@ -117,6 +131,25 @@ def _is_column(pieces: list[tuple[str, AnyArray]], features: list[tuple[str, Any
         for _, a in pieces
     )
     return flat and kinds and _heights(pieces) == _heights(features)
+
+
+def _ordered(parts: Parts) -> Parts:
+    """Return features whose columns are in the order of the first file, by their names."""
+    first: dict[str, tuple[str, tuple[str, ...]]] = {}
+    ordered: Parts = {}
+    for name, pieces in parts.items():
+        own = ordered[name] = []
+        for file, array in pieces:
+            if not isinstance(array, Rows) or not array.names:
+                own.append((file, array))
+                continue
+            where, names = first.setdefault(what_of(name), (file, array.names))
+            if apart := sorted({*names} ^ {*array.names}):
+                side = f"no {apart[0]!r}" if apart[0] in names else f"also {apart[0]!r}"
+                rule = f"expected the columns of {where} in {file}, {len(names)} of numbers"
+                raise ValueError(f"{rule}, got {side}")
+            own.append((file, array if names == array.names else ReorderedRows(array, names)))
+    return ordered
 
 
 def _floats(file: str, name: str, array: AnyArray) -> Rows:
@@ -200,6 +233,8 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
         labels = usual_name(present, naming.LABELS) or _only_words(parts, names)
     else:
         labels = require(names.labels)
+    if names.unlabelled and any(_misses(own) for n, own in parts.items() if what_of(n) == labels):
+        labels = None
     if names.identities is not None:
         identities = require(names.identities)
     else:
@@ -224,6 +259,12 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
         if what in features - {"labels"}:
             chosen[f"{split}/{what}"] = name
     return chosen
+
+
+def _misses(pieces: list[tuple[str, AnyArray]]) -> bool:
+    """Return True for words of which some rows have none."""
+    words = [a.read()[0] for _, a in pieces if isinstance(a, NonNumericArray) and a.read]
+    return any(None in own for own in words)
 
 
 def _only_words(parts: Parts, names: Names) -> str | None:

@@ -81,6 +81,8 @@ class FeatureStore:
         labels: str | None = None,
         identities: str | None = None,
         groups: str | None = None,
+        columns: Sequence[str] = (),
+        unlabelled: bool = False,
     ) -> FeatureStore:
         """Open a file, a folder of shards, or .npy files by name as a store.
 
@@ -97,11 +99,15 @@ class FeatureStore:
             labels: The name of the array, column or .npy of labels, if not a usual one.
             identities: The name of integers or strings that identify the rows, if not a usual one.
             groups: The name of integers or strings, of which equal ones keep rows together.
+            columns: The columns of a table that are its features, in this order; other columns of
+                numbers are then left out.
+            unlabelled: Leave out labels that some rows do not have, in place of an error.
 
         Raises:
             ValueError: A file is missing, broken or does not fit the others.
         """
-        return FeatureStore(**read_arrays(path, Names(features, labels, identities, groups)))
+        names = Names(features, labels, identities, groups, tuple(columns), unlabelled)
+        return FeatureStore(**read_arrays(path, names))
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{n} {list(self.shape(n))}" for n in self._arrays)

@@ -171,6 +171,7 @@ class TableRows(Rows):
         self.table, self.name, self.columns = table, name, columns
         kinds = [table.schema.field(n).type for n in columns]
         self.lists = is_vector(kinds[0])
+        self.names = () if self.lists else columns
         self.dtype = _torch_dtype(*([kinds[0].value_type] if self.lists else set(kinds)))
         width = int(_lengths(table.first(name))[0]) if self.lists else len(columns)
         self.shape = (table.tops[-1], width)

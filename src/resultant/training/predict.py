@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from resultant._core.files import replacing
 from resultant._core.memory import row_slices
 from resultant.analysis.saved import load_classifier
 from resultant.analysis.write import write_csv
+from resultant.classifiers.files import NAMES
 from resultant.features.naming import Location, kind_of, split_part, what_of
 from resultant.features.store import FeatureStore
 from resultant.images.files import is_image, walk
@@ -327,7 +329,8 @@ def _features(
         x = torch.as_tensor(np.asarray(data))
         columns.add(np.asarray(model.classifier.predict_proba(x.numpy())), _sets(model, x, error))
         return
-    store = FeatureStore.open(data, features=name)
+    known = tuple(getattr(model.classifier, NAMES, ())) if name is None else ()
+    store = FeatureStore.open(data, features=name, columns=known, unlabelled=True)
     width = model.classifier.n_features_in_
     for split in store.splits:
         arrays = [n for n in store.features if split_part(n) == split]
@@ -350,8 +353,11 @@ def _features(
             for y in own:
                 found["label"] = [str(names[c] if names else c) for c in y[index].tolist()]
             x = x.float()
-            p = np.asarray(model.classifier.predict_proba(x.numpy()))
-            columns.add(p, _sets(model, x, error), before=found)
+            with warnings.catch_warnings():
+                # The names have chosen the columns.
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
+                p = np.asarray(model.classifier.predict_proba(x.numpy()))
+                columns.add(p, _sets(model, x, error), before=found)
 
 
 def _sets(model: Model, x: Tensor, error: float | None) -> Any:
