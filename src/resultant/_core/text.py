@@ -16,6 +16,16 @@ def signed(value: float, digits: int = 1) -> str:
     return text[1:] if float(text) == 0 else text.replace("-", "−")
 
 
+def in_points(gain: float, low: float, high: float) -> str:
+    """Return a difference of shares with its interval in points; an end that is not zero is not
+    shown as zero if the interval excludes zero."""
+    digits = 1
+    while low * high > 0 and digits < 4 and 100 * min(abs(low), abs(high)) < 0.5 * 0.1**digits:
+        digits += 1
+    value, *ends = (signed(100 * v, digits) for v in (gain, low, high))
+    return f"{value} points [{', '.join(ends)}]"
+
+
 def with_minus(text: str) -> str:
     """Return a text with − before its numbers, as typesetters set it."""
     # Hyphens outside of words, options and exponents.

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from resultant._core.text import signed
+from resultant._core.text import in_points
 from resultant.analysis import metrics
 from resultant.analysis.choose import percent
 from resultant.analysis.read import ready
@@ -46,8 +46,7 @@ def compare_sets(studies: Sequence[Study], a: int, b: int) -> SetComparison:
         method = side.result.method(side.used.key)
         share = f"{percent(method.metric(metric))} {metric}"
         values.append(f"{name} has {share} with {method.name}")
-    value, low, high = (signed(100 * v) for v in (d.gain, d.low, d.high))
-    text = f"{WORDS[d.verdict]}: {', '.join(values)}; {value} points [{low}, {high}]"
+    text = f"{WORDS[d.verdict]}: {', '.join(values)}; {in_points(d.gain, d.low, d.high)}"
     text += f" for B on {rows}, p = {d.p_value:.2g}."
     return SetComparison(a, b, metric, d, paired, number, text)
 
