@@ -57,12 +57,10 @@ def test_steps_name_rows_and_classes(study: Study) -> None:
     strong = replace(own, accuracy=replace(own.accuracy, value=0.95))
     first = next(next_steps(result.data, strong, result.confusion, result.rows, (), "vMF"))
     _, *others = result.steps
-    assert f"Check {table.total} labels that are likely wrong" in first
+    assert f"Check {table.total} labels that disagree clearly with {own.name}, " in first
     assert f"begin with {table.places.name(0)}" in first
-    # Five errors in a hundred rows are the classifier's own.
-    rows = sum(result.data.splits.values())
-    assert f"which would be {round(0.05 * rows)} of all {rows} rows: " in first
-    assert "labels may be right" in first
+    assert "which is itself wrong on 5.0 % of the test rows (95 % interval " in first
+    assert "look before you change any" in first
     assert "have the label class 1." in first
     (curve,) = (step for step in others if "training rows" in step)
     assert curve.startswith(study.vmf.name)
@@ -87,17 +85,16 @@ def test_a_weak_classifier_accuses_nobody(study: Study) -> None:
     weak = replace(own, accuracy=replace(own.accuracy, value=0.45))
     tables = {"label": replace(table, places=places)}
     *_, last = next_steps(result.data, weak, result.confusion, tables, (), "vMF")
-    assert "likely wrong" not in last and "wrong on 55 % of the test rows" in last
-    assert "all of these labels may be right" in last
-    assert last.endswith(f"begin with row {rows[0]} of train.")
+    assert "Check" not in last and "itself wrong on 55.0 % of the test rows" in last
+    assert last.endswith(f"begin with row {rows[0]} of a.npz (train).")
     # The image says more than the number of it that files of features have.
     named = {"identities": ["71"] * len(rows), "image": ["a/b.jpg"] * len(rows)}
-    assert replace(places, columns=named).name(0) == f"row {rows[0]} of train, a/b.jpg"
+    assert replace(places, columns=named).name(0) == f"row {rows[0]} of a.npz (train), a/b.jpg"
     # A text of the row is cut.
     long = replace(places, columns={"text": ["many words " * 99] * len(rows)})
     tables = {"label": replace(table, places=long)}
     *_, last = next_steps(result.data, weak, result.confusion, tables, (), "vMF")
-    assert f"row {rows[0]} of train, many words many" in last and len(last) < 500
+    assert f"row {rows[0]} of a.npz (train), many words" in last and len(last) < 500
 
 
 def test_classes_of_few_rows_are_asked_for(study: Study) -> None:

@@ -3,6 +3,7 @@ not, and none that contradicts the numbers beside it."""
 
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import resultant
 from resultant.analysis.read import read
 from resultant.analysis.result import FeatureResult
+from resultant.report.methods import method_charts
 
 RNG = np.random.default_rng
 STOPPED = "The search of vMF settings was stopped"
@@ -44,7 +46,13 @@ def blobs(
 
 def ties() -> Toy:
     X, y = blobs([60, 60, 60], noise=0.05)
-    return Toy(X, y, {}, (r"\d methods tie, and this is the simplest",), ("the best of all",))
+    return Toy(
+        X,
+        y,
+        {},
+        (r"the simplest of the \d+ methods within one standard error of the best: ",),
+        ("the best of all",),
+    )
 
 
 def random_labels() -> Toy:
@@ -166,6 +174,8 @@ def agrees(result: FeatureResult) -> None:
         pytest.approx(-100 * v, abs=0.051) for v in (d.gain, d.high, d.low)
     )
     assert low <= gain <= high
+    # An interval that is shown contains zero if it is a tie, and else it does not.
+    assert (low <= 0 <= high) == (d.verdict == "tie")
 
 
 @pytest.mark.usefixtures("brief")
@@ -210,3 +220,62 @@ def test_a_page_of_a_file_has_the_same_sentences(tmp_path: Path) -> None:
     for sentence in (*result.first.recommendation.sentences, *result.first.steps):
         assert sentence in page
         assert sentence in shown.replace("\\", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("files", [("part.csv",), ("a/part.csv", "b/part.csv")])
+@pytest.mark.usefixtures("one_precision")
+def test_sentences_of_tables_with_wrong_labels(
+    tmp_path: Path, files: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They name a row by the number and the file where it is, and the errors of the classifier by
+    an interval; numbers of the map and of the drawn methods are those of the picture."""
+    monkeypatch.setattr(import_module("resultant.analysis.pictures"), "MAP_ROWS", 20)
+    X, y = blobs([60, 60, 60], noise=0.15)
+    order = RNG(5).permutation(len(y))
+    X, words = X[order], np.array(["ant", "bee", "cow"])[y[order]]
+    wrong = np.arange(86, 94)
+    words[wrong] = np.roll(["ant", "bee", "cow"], -1)[y[order][wrong]]
+    for part, name in zip(np.array_split(np.arange(len(y)), len(files)), files, strict=True):
+        lines = [",".join([*map(str, X[i]), str(words[i])]) for i in part]
+        head = ",".join([*(f"x{k}" for k in range(8)), "label"])
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True)
+        path.write_text("\n".join([head, *lines]))
+    source = tmp_path / "in" / (files[0] if len(files) == 1 else "")
+    one = resultant.analyze(source, out=tmp_path / "out").first
+    assert one.recommended is not None
+    agrees(one)
+    pages = ((tmp_path / "out" / name).read_text() for name in ("index.html", "summary.md"))
+    page, summary = (text.replace("\u00a0", " ").replace("\\", "") for text in pages)
+    # The labels, and how often the classifier is wrong itself.
+    right = one.recommended.accuracy
+    own, low, high = (f"{100 - 100 * v:.1f}" for v in (right.value, right.high, right.low))
+    doubt = f"{one.recommended.name}, which is itself wrong on {own} % of the test rows "
+    doubt += f"(95 % interval {low} to {high} %, wrong labels counted as its errors): look before "
+    doubt += "you change any"
+    (step,) = (step for step in one.steps if "disagree" in step)
+    number = one.rows["label"].total
+    assert step.startswith(f"Check {number} labels that disagree clearly with {doubt}; begin with ")
+    assert step in page and step in summary
+    assert f"These labels disagree with {doubt}." in page
+    assert "may be right" not in page + summary
+    # The row of the file has one of the labels that were changed.
+    place = re.search(r"begin with row (\d+) of (\S+) \((train|test)\)[.;]", step)
+    assert place is not None
+    (file,) = (i for i, name in enumerate(files) if place[2].endswith(name))
+    assert len(files) > 1 or place[2] == files[0]
+    first = file * len(y) // len(files) + int(place[1])
+    assert first in wrong
+    # The map and the methods.
+    assert one.map is not None
+    shown, number = len(one.map.x), one.data.splits["test"]
+    assert shown < number
+    drawn = f"PCA of {shown} of {number} test rows; "
+    drawn += f"{(one.map.label != one.map.predicted).sum()} of the {shown} rows drawn are "
+    assert f"{drawn}misclassified by {one.recommended.name}." in page
+    assert "One of 5 vMF rules is drawn, and refined classes." in page
+    assert sum("vMF" in name for name in method_charts(one)[0].y.names) == 2
+    # Probabilities of scikit-learn, in the table and by the code.
+    code = page[page.index("Code of the other methods") :]
+    assert code.index("the code here is without this factor") < code.index("make_pipeline")

@@ -142,7 +142,7 @@ def test_flags_of_a_weak_classifier_are_not_called_errors(result: AnalysisResult
     one = result.first
     for right, title, sentence in (
         (0.95, "Likely label errors", "Odds: how many times as likely."),
-        (0.45, "Unexpected labels", "is wrong on 55 % of the test rows, which would be"),
+        (0.45, "Unexpected labels", "which is itself wrong on 55.0 % of the test rows"),
     ):
         used = replace(one.used, accuracy=replace(one.used.accuracy, value=right))
         found = {**one.rows, "label": replace(one.rows["duplicate"], kind="label", copies=None)}

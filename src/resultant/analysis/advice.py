@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from resultant._core.text import class_name, counted, listed, shortened, signed
+from resultant._core.text import class_name, counted, in_points, listed, shortened
 from resultant.analysis import metrics
 from resultant.analysis.candidate import Candidate, predict
 from resultant.analysis.fit import fitted_model
@@ -59,19 +59,18 @@ def next_steps(
     unexpected = ""
     if (errors := tables.get("label")) is not None and errors.total:
         begin = f"begin with {shortened(errors.places.name(0), 120)}"
-        doubt = own_errors(data, used, errors.total)
+        doubt = own_errors(used)
         if used.accuracy.value < MOSTLY_RIGHT:
-            labels = counted(errors.total, "label", "labels")
-            unexpected = f"The classifier disagrees with {labels}, and {doubt}."
-            unexpected += f" To look for wrong ones, {begin}."
+            labels = counted(errors.total, "label disagrees", "labels disagree")
+            unexpected = f"{labels} clearly with {doubt}. To look for wrong ones, {begin}."
         else:
-            rows = counted(errors.total, "label that is", "labels that are")
-            first = f"Check {rows} likely wrong ({used.name} {doubt}); {begin}"
+            labels = counted(errors.total, "label that disagrees", "labels that disagree")
+            first = f"Check {labels} clearly with {doubt}; {begin}"
             most, number = np.unique(errors.label, return_counts=True)
             if len(errors.label) == errors.total and number.max() > max(2, errors.total / 4):
                 own = class_name(data.class_names[most[number.argmax()]])
                 first += f"; {number.max():,} of them have the label {own}"
-            yield f"{first}. Correct or remove them, and analyze again."
+            yield f"{first}. Correct or remove the wrong ones, and analyze again."
     accuracy, count = used.class_accuracy, data.train_count
     mean = float(np.nanmean(accuracy))
     order = np.argsort(accuracy, kind="stable")
@@ -97,21 +96,19 @@ def next_steps(
         yield unexpected
 
 
-def own_errors(data: FeatureData, used: Method, total: int) -> str:
-    """Say how many of the labels that a method disagrees with may be right: its own errors, by its
-    accuracy on the test rows."""
-    number, wrong = sum(data.splits.values()), 1 - used.accuracy.value
-    errors = round(wrong * number)
-    right = "all" if errors >= total else f"up to {errors:,}"
-    text = f"is wrong on {100 * wrong:.0f} % of the test rows, which would be {errors:,} of all"
-    return f"{text} {number:,} rows: {right} of these labels may be right"
+def own_errors(used: Method) -> str:
+    """Name a method that labels disagree with, and say how often it is wrong itself."""
+    wrong, low, high = (
+        f"{100 * (1 - v):.1f}" for v in (used.accuracy.value, used.accuracy.high, used.accuracy.low)
+    )
+    text = f"{used.name}, which is itself wrong on {wrong} % of the test rows (95 % interval {low}"
+    return f"{text} to {high} %, wrong labels counted as its errors): look before you change any"
 
 
 def about_rows(data: FeatureData, gain: Difference, share: float) -> str:
     """Return what more rows may bring, by the gain of all rows over a part of them."""
-    ends = f"[{signed(100 * gain.low)}, {signed(100 * gain.high)}] of {data.metric}"
-    text = f"gains {signed(100 * gain.gain)} points {ends} by all training rows instead of "
-    text += f"{100 * share:.0f} % of them"
+    text = f"gains {in_points(gain.gain, gain.low, gain.high)} of {data.metric}"
+    text += f" by all training rows instead of {100 * share:.0f} % of them"
     if gain.verdict == "better":
         return f"{text}: more rows of this kind are likely to help."
     return f"{text}: more rows of this kind are not known to help."

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from resultant._core.text import class_name, counted, signed
+from resultant._core.text import class_name, in_points
 from resultant.analysis import metrics
 from resultant.analysis.candidate import Candidate
 from resultant.analysis.result import Method, Recommendation
@@ -66,16 +66,16 @@ def recommend(
         if len(methods) == 2:
             reason = f"It is the only method: {shown}"
     else:
-        number = counted(len(choice.ties), "method", "methods")
-        reason = f"{number} tie, and this is the simplest of them: {shown}"
+        reason = f"It is the simplest of the {len(choice.ties)} methods within one standard error "
+        reason += f"of the best: {shown}"
         if used.validation.value < best.validation.value:
-            reason += f", within one standard error of {best.name} with {percent(best.validation)}"
+            reason += f"; the best is {best.name} with {percent(best.validation)}"
     if other := compared(methods, used):
         d = other.difference
         assert d is not None
-        gain, low, high = (signed(-100 * v) for v in (d.gain, d.high, d.low))
         word = {"tie": "ties with", "worse": "beats", "better": "is behind"}[d.verdict]
-        reason += f". On the test rows it {word} {other.name}: {gain} points [{low}, {high}]"
+        reason += f". On the test rows it {word} {other.name}: "
+        reason += in_points(-d.gain, -d.high, -d.low)
     return Recommendation(used.key, choice.best, (first, f"{reason}."), used.code)
 
 

@@ -6,7 +6,10 @@ Shares are between 0 and 1, losses in nats, times in seconds; an undefined numbe
 from __future__ import annotations
 
 import html
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,15 +116,21 @@ class Places(Result):
     # Columns of the user that describe the rows, by name: an identity first, a text, a path.
     columns: dict[str, list[str]]
 
+    @cached_property
+    def short_files(self) -> dict[str, str]:
+        """The names of the files, without folders unless two files differ in them alone."""
+        names = {file: Path(file).name for file in map(str, self.file.tolist())}
+        number = Counter(names.values())
+        return {file: name if number[name] == 1 else file for file, name in names.items()}
+
     def name(self, i: int) -> str:
-        """Return a row in words: its file, or else its split, if there are several, its number, and
-        its identity if that is another, or the image that `extract` read."""
-        row, files, splits = str(self.row[i]), set(self.file.tolist()), set(self.split.tolist())
-        words = [str(self.file[i])] if len(files) > 1 else []
-        words.append(f"row {row}" + f" of {self.split[i]}" * (len(splits) > 1 >= len(files)))
+        """Return a row in words: its number in its file, its split, and its identity if that is
+        another, or the image that `extract` read."""
+        row = str(self.row[i])
         columns = {"image": self.columns["image"]} if "image" in self.columns else self.columns
         own = (values[i] for values in list(columns.values())[:1])
-        return ", ".join([*words, *(text for text in own if text != row)])
+        place = f"row {row} of {self.short_files[str(self.file[i])]} ({self.split[i]})"
+        return ", ".join([place, *(text for text in own if text != row)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,9 @@ def method_charts(result: FeatureResult) -> list[Chart]:
     """Return dot plots of the metric and of the log-loss, with one row for all vMF rules."""
     data, methods = result.data, drawn(result)
     number_of_rules = len([m for m in result.methods if is_rule(m)])
-    rules = f" Of {number_of_rules} vMF rules one is drawn." * (number_of_rules > 1)
+    refined = any(m.family == "vmf" and not is_rule(m) for m in methods)
+    rules = f" One of {number_of_rules} vMF rules is drawn" + ", and refined classes" * refined
+    rules = f"{rules}." * (number_of_rules > 1)
     floor = "".join(
         f" Not drawn: {m.name}, {percent(m.metric(data.metric).value)}."
         for m in result.methods

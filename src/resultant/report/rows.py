@@ -78,8 +78,7 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
         if kind == "label":
             used = result.used
             title = "Unexpected labels" if used.accuracy.value < MOSTLY_RIGHT else title
-            sentence += f" {used.name[0].upper()}{used.name[1:]} "
-            sentence += f"{own_errors(result.data, used, table.total)}."
+            sentence += f" These labels disagree with {own_errors(used)}."
         total = f"{counted(table.total, 'row', 'rows')}, counted from 0 in the file. "
         if table.total > len(table.label):
             sentence += f" The CSV has the first {len(table.label)} rows, rows.parquet all."
@@ -112,9 +111,13 @@ def map_charts(result: FeatureResult, most: int) -> list[Chart]:
     )
     by_class = [class_colour(y) for y in label.tolist()]
     by_error = [style.RED if w else style.GREY for w in wrong]
-    of = f"{len(chosen):,} of {len(m.x):,}" if len(chosen) < len(m.x) else f"{len(chosen):,}"
+    rows, number = result.data.splits[result.data.test], f"{len(chosen):,}"
+    of, these = number, ""
+    if len(chosen) < rows:
+        of, these = f"{number} of {rows:,}", f" of the {number} rows drawn"
     sentence = (
-        f"PCA of {of} test rows; {int(wrong.sum()):,} are misclassified by {result.used.name}. "
+        f"PCA of {of} test rows; {int(wrong.sum()):,}{these} are misclassified by "
+        f"{result.used.name}. "
         f"The picture has {percent(sum(m.explained), 0)} of the variance: rows that "
         "are far apart here differ, rows side by side may differ in other directions."
     )
