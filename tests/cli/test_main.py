@@ -124,6 +124,13 @@ def test_examples_of_help(name: str, monkeypatch: pytest.MonkeyPatch, capsys: Sh
     assert parameter.annotation in (kind, kind.__name__)
 
 
+def test_a_flag_that_is_on_says_so_in_words(capsys: Shown) -> None:
+    assert cli.main(["extract", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--no-labels Take every image below a folder" in text
+    assert "without labels. (default: labels are read)" in text
+
+
 def test_help_explains_every_option() -> None:
     for kind in [*OPTIONS.values(), config.TrainConfig]:
         (tree,) = ast.parse(inspect.getsource(kind)).body

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
@@ -35,6 +36,8 @@ DATA_VARIABLE = "RESULTANT_DATA"
 CLASSIFIER = "resultant.classifier"
 # The path that stands for the standard input, and its file formats by their first bytes.
 STDIN = "-"
+# Metrics by the names of --metric.
+METRICS = {"accuracy": "accuracy", "balanced": "balanced accuracy"}
 MAGIC = {
     b"PAR1": ".parquet",
     b"ARROW1": ".arrow",
@@ -77,9 +80,8 @@ class FeatureOptions:
     """Array or column that identifies each row by an integer or a string."""
     groups: Annotated[Optional[str], shown_default("NAME", "none")] = None
     """Array or column whose equal values keep rows in one split and fold, such as a patient."""
-    metric: Annotated[
-        Optional[Literal["accuracy", "balanced"]], shown_default("NAME", "by the class sizes")
-    ] = None
+    # Not a Literal: tyro would list None among the choices.
+    metric: Annotated[Optional[str], shown_default("NAME", "by the class sizes")] = None
     """Metric that chooses: accuracy, or balanced, the mean of the accuracies of the classes."""
     seed: int = 0
     """Seed of the held-out rows and of the folds."""
@@ -112,6 +114,10 @@ class FeatureOptions:
         from resultant.report.page import require_report_folder
         from resultant.score.limits import require_temperature
 
+        if self.metric not in (None, *METRICS):
+            match = get_close_matches(self.metric, METRICS, 1)
+            hint = f"; did you mean {match[0]}?" if match else ""
+            raise ValueError(f"expected --metric accuracy or balanced, got {self.metric!r}{hint}")
         require_report_folder(self.out)
         if self.json is not None and str(self.json) != STDIN:
             require_writable_folder(self.json.parent, "the folder of --json")
@@ -131,9 +137,9 @@ class FeatureOptions:
 
     def settings(self) -> Settings:
         """Return the options of the analysis."""
-        from resultant.analysis.split import ACCURACY, BALANCED, Settings
+        from resultant.analysis.split import Settings
 
-        metric = {None: None, "accuracy": ACCURACY, "balanced": BALANCED}[self.metric]
+        metric = None if self.metric is None else METRICS[self.metric]
         tau, device = self.temperature, find_device(self.device)
         return Settings(self.estimator, tau, self.references, metric, device, self.time_limit)
 

@@ -45,8 +45,8 @@ class Extract:
     """Seed that selects the images of the long-tailed subset."""
     split: Annotated[Optional[Literal["val", "test"]], shown_default("{val,test}", "all")] = None
     """The one held-out split to store."""
-    labels: bool = True
-    """Read labels; --no-labels takes every image below a folder, a list of paths, or Parquet."""
+    labels: Annotated[bool, tyro.conf.arg(help_behavior_hint="(default: labels are read)")] = True
+    """Take every image below a folder, a list of paths, or Parquet, without labels."""
     dtype: Literal["float16", "float32"] = "float16"
     """Type of the stored features."""
     precision: Literal["float32", "bf16"] = "float32"
