@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import resultant
-from resultant.analysis import compare_sets
+from resultant.analysis import compare_sets, pictures
 from resultant.analysis.candidate import SMALLEST, Candidate, Predictions
 from resultant.analysis.choose import Choice, choose
 from resultant.analysis.evaluate import confusion
@@ -214,6 +214,24 @@ def test_sliders_are_those_of_the_scores(evaluated: Study) -> None:
     rho = x @ functional.normalize(mu, dim=1).T
     np.testing.assert_allclose(e.cosine[0], rho.gather(1, torch.tensor(e.candidates)), 1e-5)
     assert (e.label == data.test.y[e.row].numpy()).all()
+
+
+def test_sliders_have_the_classes_of_their_method(
+    evaluated: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the other classes are those of a sample, and the shrinkage is one of its own."""
+    data, vmf = evaluated.data, evaluated.vmf
+    monkeypatch.setattr(pictures, "METRIC_ENTRIES", 60 * data.dim)
+    fitted = pictures.fit_directions(data, "mle")
+    for settings, steps in (({"whiten": None}, 5), ({"whiten": "within", "shrinkage": 0.003}, 6)):
+        one = replace(vmf, settings={**vmf.settings, **settings})
+        one.model = vmf.make().set_params(**settings).fit(data.train.x, data.train.y)
+        e = pictures.explorer(data, evaluated.plan, fitted, one)
+        at, shrinkage = e.start["metric"], settings.get("shrinkage", math.nan)
+        np.testing.assert_equal(e.shrinkage[at], shrinkage)
+        assert len(e.shrinkage) == steps and e.sample is not None
+        assert e.sample < len(data.train)
+        np.testing.assert_array_equal(e.kappa[at], one.model.state_.kappa)
 
 
 def test_duplicates_across_and_within_splits() -> None:

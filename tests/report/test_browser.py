@@ -2,17 +2,22 @@
 
 import base64
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from sklearn.datasets import load_digits, load_wine
 
 from browser import Browser
-from resultant import ClassState, Rule, realize
+from resultant import ClassState, Rule, analyze, realize
 from resultant.analysis.result import AnalysisResult
 from resultant.report.page import write_page
+from resultant.report.table import percent
 
 # Realization, beta, position of the temperature, prior, and metric.
 MOVES = [
@@ -68,7 +73,10 @@ def test_sliders_equal_the_library(
     browser.open(write_page(AnalysisResult("t", (replace(result.first, explorer=e),)), tmp_path))
     seen = browser.js("JSON.parse(document.querySelector('form.explorer').dataset.result)")
     assert seen["settings"] == {name: v for name, v in start.items() if name != "scale"}
-    label, weight = torch.tensor(e.label), torch.tensor(e.weight)
+    rows = browser.js("document.querySelector('[name=rows]').value")
+    few = "the test rows, each with its 4 nearest of 12 classes; the tables have all"
+    assert rows == ("all 240 test rows of the tables" if width == 12 else few)
+    label, weight, equal = map(torch.tensor, (e.label, e.weight, e.equal))
     mu = torch.eye(12, e.dim, dtype=torch.float64)
     for move in MOVES:
         seen = browser.js(f"{MOVE}({json.dumps(move)})")
@@ -83,7 +91,7 @@ def test_sliders_equal_the_library(
         accuracy = float(((scores.argmax(1) == label) * weight).sum())
         losses = torch.nn.functional.cross_entropy(scores, label, reduction="none")
         assert seen["all"] == pytest.approx(accuracy, abs=1e-12), move
-        assert seen["loss"] == pytest.approx(float((losses * weight).sum()), abs=1e-4), move
+        assert seen["loss"] == pytest.approx(float((losses * equal).sum()), abs=1e-4), move
     assert browser.errors == []
     # A class of kappa zero has no temperature.
     for realization in ("temperature", "preserve"):
@@ -161,3 +169,74 @@ def test_links_and_print_open_folds(
     browser.js("dispatchEvent(new Event('afterprint'))")
     assert browser.js("document.querySelectorAll('details:not([open])').length") > 0
     assert base64.b64decode(browser.send("Page.printToPDF")["data"]).startswith(b"%PDF")
+
+
+def whitened() -> pd.DataFrame:
+    """Digits in a long tail, with wrong labels, whose covariance hardly shrinks."""
+    (x, y), rng = load_digits(return_X_y=True), np.random.default_rng(2)
+    sizes = (170, 150, 120, 100, 80, 60, 45, 35, 25, 15)
+    rows = [rng.permutation(np.flatnonzero(y == c))[:n] for c, n in enumerate(sizes)]
+    index = rng.permutation(np.concatenate(rows))
+    x = np.tanh(x[index] / 16 @ rng.normal(size=(64, 96)) / 8).astype(np.float32)
+    y = y[index]
+    wrong = rng.choice(len(y), 40, replace=False)
+    y[wrong] = (y[wrong] + rng.integers(1, 10, 40)) % 10
+    return pd.DataFrame({"embedding": list(x), "label": y})
+
+
+def plain() -> pd.DataFrame:
+    """Spherical classes in a long tail, which need no whitening."""
+    rng, sizes = np.random.default_rng(3), np.geomspace(60, 3, 40).round().astype(int)
+    y = np.repeat(np.arange(40), sizes)
+    centres = rng.normal(size=(40, 48))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    x = (centres[y] + 0.22 * rng.normal(size=(len(y), 48))).astype(np.float32)
+    return pd.DataFrame({"embedding": list(x), "label": y})
+
+
+def columns() -> pd.DataFrame:
+    """Columns in float64 of very different units."""
+    x, y = load_wine(return_X_y=True)
+    return pd.DataFrame(x).add_prefix("column ").assign(label=y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("table", "options", "off"),
+    [
+        (whitened, {}, False),
+        (plain, {}, True),
+        (plain, {"metric": "accuracy", "temperature": 0.0123456}, True),
+        (columns, {"fit_fraction": 0.7}, False),
+    ],
+)
+def test_sliders_begin_with_the_numbers_of_the_table(
+    browser: Browser,
+    table: Callable[[], pd.DataFrame],
+    options: dict[str, Any],
+    off: bool,
+    tmp_path: Path,
+) -> None:
+    """From a user's table to the digits that are printed: settings, accuracies, log-loss and
+    calibration error of the same method on the same rows, at the start and by the button."""
+    one = analyze(table(), labels="label", out=tmp_path, **options).first
+    assert one.explorer is not None
+    (method,) = (m for m in one.methods if m.name == one.explorer.method)
+    assert method.reliability is not None and bool(method.settings.get("whiten")) != off
+    browser.open(tmp_path / "index.html")
+    form = "document.querySelector('form.explorer')"
+    shown = {"accuracy": f"{one.data.metric} {percent(method.metric(one.data.metric).value)}"}
+    shown |= {name: f"{name} {percent(v)}" for name, v in method.groups.items() if v == v}
+    status = f"{', '.join(shown.values())}; log-loss {method.log_loss.value:.3f}, "
+    status += f"calibration error {percent(method.reliability.error)}."
+    for _ in range(2):
+        assert browser.js(f"{form}.querySelector('.status').textContent") == status
+        shrinkage = browser.js(f"{form}.elements.metric.nextElementSibling.value")
+        assert shrinkage == ("off" if off else f"{method.settings['shrinkage']:g}")
+        browser.js(f"{MOVE}({json.dumps(MOVES[1])})")
+        assert browser.js(f"{form}.querySelector('.status').textContent") != status
+        browser.js(f"{form}.querySelector('button').click()")
+        browser.settle()
+    rows = browser.js(f"{form}.closest('section').querySelector('[name=rows]').value")
+    assert rows == f"all {one.data.evaluated} test rows of the tables"
+    assert browser.errors == []

@@ -184,7 +184,7 @@ def test_large_pages(result: AnalysisResult, sets: int, monkeypatch: pytest.Monk
     large = replace(
         e,
         **{name: np.arange(rows) % 12 for name in ("row", "label")},
-        weight=np.full(rows, 1 / rows),
+        **dict.fromkeys(("weight", "equal"), np.full(rows, 1 / rows)),
         candidates=rng.integers(12, size=(rows, width)),
         cosine=rng.uniform(-1, 1, (len(e.shrinkage), rows, width)),
     )

@@ -9,7 +9,7 @@ from resultant.analysis.explain import places_of
 from resultant.analysis.fit import sample_of, unit_rows
 from resultant.analysis.metrics import stratified
 from resultant.analysis.result import Explorer, FeatureMap
-from resultant.analysis.split import FeatureSet, Plan, row_weights
+from resultant.analysis.split import ACCURACY, FeatureSet, Plan, row_weights
 from resultant.classes.metric import Metric
 from resultant.classes.scores import cosines
 from resultant.classes.statistics import ClassState
@@ -21,13 +21,13 @@ METRIC_ENTRIES = 2e7
 METRIC_DIM = 2_048
 MAP_ROWS = 2_000
 
-# Shrinkages of the slider; the map has the second one.
+# Shrinkages of the slider beside that of its method; the map has the second one.
 SHRINKAGES = (0.1, 0.3, 0.6, 0.9)
 
 # Test rows of the sliders, candidates per row, and numbers of all of them.
 EXPLORED_ROWS = 500
 CANDIDATES = 100
-EXPLORED_CELLS = 250_000
+EXPLORED_CELLS = 300_000
 
 # Classes in one metric; None for the plain directions.
 Directions = tuple[Metric | None, ClassState]
@@ -68,35 +68,45 @@ def feature_map(
 
 def explorer(data: FeatureSet, plan: Plan, fitted: list[Directions], vmf: Candidate) -> Explorer:
     """Return the numbers of the sliders, which start with a vMF method."""
-    settings = vmf.settings
+    # The metric and the classes of this method are those of its numbers in the tables.
+    model, steps = vmf.model, {None if m is None else m.shrinkage: (m, s) for m, s in fitted}
+    own = None if model.metric_ is None else model.metric_.to("cpu")
+    shrinkage = None if own is None else own.shrinkage
+    steps[shrinkage] = own, model.state_.to("cpu")
+    order = sorted(steps, key=lambda s: -1.0 if s is None else s)
+    sample = int(fitted[0][1].count.sum())
+    fitted = [steps[s] for s in order]
     C, S, rows = data.num_classes, len(fitted), plan.test
     most = min(EXPLORED_ROWS, EXPLORED_CELLS // (S * min(C, CANDIDATES)))
     # As many rows of each class as possible.
     spread = shuffled_ranks(data.test.y[rows]).argsort(stable=True)[:most]
     rows = rows[spread.sort().values]
-    x, label = data.test.read(rows), data.test.y[rows]
+    # In the dtype in which the method reads them.
+    x = torch.cat([x for _, x, _ in data.test.chunks(rows)])
+    label = data.test.y[rows]
     states = [state for _, state in fitted]
     rho = torch.stack([cosines(unit_rows(m, x), state.mu) for m, state in fitted]).float()
     # The classes of each row with the largest cosine under any metric, and its own.
     nearest = rho.amax(0).scatter(1, label[:, None], 2.0).topk(min(C, CANDIDATES), 1)
     candidates = nearest.indices.sort(1).values
-    log_prior = (data.counts.double() / data.counts.sum()).log()
-    shrinkage = np.array([np.nan if metric is None else metric.shrinkage for metric, _ in fitted])
-    start = {k: settings.get(k) for k in ("realization", "beta", "temperature", "prior", "scale")}
-    metric = 0
-    if settings.get("whiten") and S > 1:
-        metric = 1 + int(np.abs(shrinkage[1:] - float(settings.get("shrinkage", 0.3))).argmin())
+    counts = torch.bincount(data.train.y[data.fitted], minlength=C).double()
+    log_prior = (counts / counts.sum()).log()
+    evaluated = torch.bincount(data.test.y[plan.test], minlength=C)
+    names = ("realization", "beta", "temperature", "prior", "scale")
+    start = {name: vmf.settings.get(name) for name in names}
     return Explorer(
         dim=data.dim,
-        shrinkage=shrinkage,
+        shrinkage=np.array([np.nan if s is None else s for s in order]),
         kappa=torch.stack([state.kappa for state in states]).numpy(),
         resultant=torch.stack([state.resultant for state in states]).numpy(),
         log_prior=log_prior.numpy(),
         row=rows.numpy(),
         label=label.numpy(),
-        weight=row_weights(label, plan.metric).numpy(),
+        weight=row_weights(label, plan.metric, evaluated).numpy(),
+        equal=row_weights(label, ACCURACY, evaluated).numpy(),
         candidates=candidates.numpy(),
         cosine=rho.gather(2, candidates.expand(S, -1, -1)).numpy(),
-        start={**start, "metric": metric},
+        start={**start, "metric": order.index(shrinkage)},
         method=vmf.name,
+        sample=sample if sample < len(data.fitted) else None,
     )

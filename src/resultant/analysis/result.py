@@ -194,10 +194,13 @@ class Explorer(Result):
     row: np.ndarray  # row numbers [n] in the test split, with their classes label [n]
     label: np.ndarray
     weight: np.ndarray  # weights [n] whose mean of correct predictions is the metric; sum one
+    equal: np.ndarray  # weights [n] in which all evaluated rows count alike; sum one
     candidates: np.ndarray  # classes [n, K] that are scored: all, or the nearest and the own one
     cosine: np.ndarray  # cosines [S, n, K] of the rows with their candidates
     start: dict[str, Any]  # settings of a vMF method; "metric" indexes shrinkage
     method: str = ""  # name of this method
+    # Training rows of the classes at the other shrinkages; None if all, as for this method.
+    sample: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

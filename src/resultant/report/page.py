@@ -207,10 +207,12 @@ def _explorer(result: FeatureResult, most: int) -> dict[str, Any] | None:
         **{name: getattr(e, name) for name in same},
         "label": e.label[kept],
         "weight": e.weight[kept] / e.weight[kept].sum(),
+        "equal": e.equal[kept] / e.equal[kept].sum(),
+        "evaluated": result.data.evaluated,
         "candidates": e.candidates[kept].ravel(),
         "width": e.candidates.shape[1],
-        # In units of 1e-5, which are shorter than fractions.
-        "cosine": [np.round(1e5 * c.ravel()).astype(int) for c in e.cosine[:, kept]],
+        # In units of 1e-7, which are shorter than fractions.
+        "cosine": [np.round(1e7 * c.ravel()).astype(int) for c in e.cosine[:, kept]],
         "metric": result.data.metric,
         "group": result.data.group if result.data.group_names else None,
         "group_names": result.data.group_names,

@@ -6,8 +6,11 @@ class Explorer {
 
   constructor(form, data) {
     Object.assign(this, { form, data });
-    data.cosine = data.cosine.map((rho) => rho.map((v) => v / 1e5));
-    const { start } = data;
+    data.cosine = data.cosine.map((rho) => rho.map((v) => v / 1e7));
+    const { start } = data, count = new Map();
+    for (const y of data.label) count.set(y, (count.get(y) ?? 0) + 1);
+    // Weights of rows in which classes count alike.
+    this.alike = data.label.map((y) => 1 / count.get(y));
     this.tau = { low: Math.min(0.01, start.temperature), high: Math.max(1, start.temperature), log: true };
     // The sliders reach the settings that they start with.
     for (const input of [form.elements.beta, form.elements.prior]) {
@@ -15,24 +18,36 @@ class Explorer {
       input.max = Math.max(input.max, start[input.name]);
     }
     this.ends = data.cosine.map((rho) => [rho.reduce((a, b) => Math.min(a, b)), rho.reduce((a, b) => Math.max(a, b))]);
-    form.closest("section").querySelector("[name=rows]").value = data.label.length.toLocaleString("en");
+    form.closest("section").querySelector("[name=rows]").value = this.sample;
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", () => this.update());
     form.addEventListener("reset", () => setTimeout(() => this.reset()));
     this.reset();
   }
 
+  // The rows, and why their numbers are not those of the tables.
+  get sample() {
+    const { label, evaluated, width, kappa } = this.data, classes = kappa[0].length;
+    const text = (v) => v.toLocaleString("en"), part = label.length < evaluated;
+    if (!part && width === classes) return `all ${text(evaluated)} test rows of the tables`;
+    const rows = part ? `a sample of ${text(label.length)} of the ${text(evaluated)} test rows` : "the test rows";
+    return `${rows}${width < classes ? `, each with its ${text(width)} nearest of ${text(classes)} classes` : ""}; the tables have all`;
+  }
+
   reset() {
     const { elements } = this.form, { start } = this.data;
     for (const name of ["realization", "beta", "prior", "metric"]) elements[name].value = start[name];
     elements.temperature.value = chart.toSlider(start.temperature, this.tau);
+    this.begin = elements.temperature.value;
     this.update();
   }
 
   get settings() {
     const { elements } = this.form;
     const [beta, prior, metric] = ["beta", "prior", "metric"].map((name) => Number(elements[name].value));
-    const temperature = chart.fromSlider(Number(elements.temperature.value), this.tau);
+    const { value } = elements.temperature;
+    // A slider that was not moved has the temperature of the method, with all its digits.
+    const temperature = value === this.begin ? this.data.start.temperature : chart.fromSlider(Number(value), this.tau);
     return { realization: elements.realization.value, beta, temperature, prior, metric };
   }
 
@@ -70,26 +85,29 @@ class Explorer {
       const top = scores[at + best], scale = start.scale ?? 1;
       for (let k = 0; k < width; k++) sum += Math.exp(scale * (scores[at + k] - top));
       const right = candidates[at + best] === y;
-      return { right: Number.isNaN(top) ? NaN : Number(right), confidence: 1 / sum, loss: Math.log(sum) - scale * (scores[at + own] - top) };
+      return { right: Number.isNaN(top) ? NaN : Number(right), confidence: 1 / sum, loss: Math.min(Math.log(sum) - scale * (scores[at + own] - top), -Math.log(Number.EPSILON)) };
     });
   }
 
-  // Weighted mean of a quantity, over rows of one group if given.
-  mean(rows, pick, group = null) {
-    const { weight, label, group: groups } = this.data;
-    const kept = [...rows.keys()].filter((i) => group === null || groups[label[i]] === group);
+  // Weighted mean of a quantity over some rows.
+  mean(rows, pick, weight, kept = [...rows.keys()]) {
     return kept.reduce((sum, i) => sum + weight[i] * pick(rows[i]), 0) / kept.reduce((sum, i) => sum + weight[i], 0);
   }
 
+  // By the metric, and the mean accuracy of the classes of each group.
   accuracies(rows) {
-    const groups = (this.data.group === null ? [] : this.data.group_names).map((name, g) => [name, this.mean(rows, (r) => r.right, g)]);
-    return Object.fromEntries([["all", this.mean(rows, (r) => r.right)], ...groups.filter(([, v]) => !Number.isNaN(v))]);
+    const { label, weight, group, group_names: names } = this.data, right = (r) => r.right;
+    const groups = (group === null ? [] : names).map((name, g) => {
+      const kept = [...rows.keys()].filter((i) => group[label[i]] === g);
+      return [name, this.mean(rows, right, this.alike, kept)];
+    });
+    return Object.fromEntries([["all", this.mean(rows, right, weight)], ...groups.filter(([, v]) => !Number.isNaN(v))]);
   }
 
   bins(rows) {
     const bins = Array.from({ length: 15 }, () => [0, 0, 0, 0]);
     rows.forEach(({ confidence, right }, i) => {
-      const w = this.data.weight[i], bin = bins[Math.max(0, Math.min(14, Math.ceil(15 * confidence) - 1))];
+      const w = this.data.equal[i], bin = bins[Math.max(0, Math.min(14, Math.ceil(15 * confidence) - 1))];
       [w, w * confidence, w * right, 1].forEach((v, k) => { bin[k] += v; });
     });
     return bins.filter(([w]) => w > 0);
@@ -106,7 +124,7 @@ class Explorer {
       elements[name].setAttribute("aria-valuetext", value);
     }
     const rows = this.evaluate(s), accuracies = this.accuracies(rows), bins = this.bins(rows);
-    const loss = this.mean(rows, (r) => r.loss);
+    const loss = this.mean(rows, (r) => r.loss, data.equal);
     const error = bins.reduce((sum, [, c, a]) => sum + Math.abs(c - a), 0);
     const percent = (v) => `${(100 * v).toFixed(1)}\u00a0%`;
     const parts = Object.entries(accuracies).map(([name, v]) => `${name === "all" ? data.metric : name} ${percent(v)}`);
