@@ -1,5 +1,6 @@
 """Features, labels and identities among the arrays of files, and stores ready for analysis."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -274,3 +275,20 @@ def test_zero_rows_are_left_out(tmp_path: Path) -> None:
     check_features(prepared)
     with pytest.raises(ValueError, match=r"train of .* not all zero, got zero vectors"):
         prepare(opened(tmp_path, X=0 * X, y=Y), drop_zeros=True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_a_word_among_numbers_is_refused(ending: str, tmp_path: Path) -> None:
+    """The whole column would not be read otherwise; columns of words, ids and labels are."""
+    rows = [f"{i};{i / 7:.3f};{i % 3},5;{'ab' if i % 2 else i};{i % 2}" for i in range(40)]
+    write: Any = gzip.open if ending.endswith("gz") else open
+    for row, cell in ((None, ""), (17, "abc")):
+        if row is not None:
+            cells = rows[row].split(";")
+            rows[row] = ";".join([cells[0], cell, *cells[2:]])
+        with write(tmp_path / f"x.{ending}", "wt") as file:
+            file.write("\n".join(["name;x;y;mixed;label", *rows]) + "\n")
+        if row is None:
+            assert FeatureStore.open(tmp_path / f"x.{ending}").shape("train/features") == (40, 2)
+    with pytest.raises(ValueError, match=r"'abc' in row 17 of 'x', where 39 rows have numbers"):
+        FeatureStore.open(tmp_path / f"x.{ending}")

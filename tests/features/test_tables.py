@@ -246,7 +246,12 @@ def test_texts_that_do_not_fit(kind: str, tmp_path: Path) -> None:
     for text, message in texts.items():
         path.write_text(text.replace(",", comma))
         refused(path, rf"{kind} .*{message}")
-    for columns, message in ((wide(f9=TEXT), "column 'f9' of string"), (wide(f3=HOLE), "row 17")):
+    words = pa.array(["=cmd()", "b", "c", *X[3:, 9].astype(str)])
+    for columns, message in (
+        (wide(f9=TEXT), "in row 0 of 'f9', where 39 rows have numbers"),
+        (wide(f9=words), "column 'f9' of string"),
+        (wide(f3=HOLE), "row 17"),
+    ):
         refused(write(path, columns), rf"{kind} .*{message}")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as t
 from pyarrow import csv
 
@@ -22,6 +23,12 @@ BLOCK = 1 << 26
 
 # A vector that was written as text, by Python or NumPy.
 _VECTOR = re.compile(r"\s*\[[-+0-9.eE,\sainf]+\]\s*")
+
+
+# A number as text, of decimal points or commas, and the fewest beside which a word is a mistake.
+_NUMBER = r"^\s*[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?\s*$"
+FEW = 10
+_OF_NUMBERS = pc.MatchSubstringOptions(_NUMBER)
 
 
 def read_csv(path: Path, names: Names) -> pa.Table:
@@ -48,11 +55,25 @@ def read_csv(path: Path, names: Names) -> pa.Table:
             require_content(size, "columns")
             batches.append(batch)
     table = pa.Table.from_batches(batches, reader.schema)
+    roles = (own, names.labels or usual_name(header, naming.LABELS), names.groups)
     for i, field in enumerate(table.schema):
         text = t.is_string(field.type) and len(table)
         if text and _VECTOR.fullmatch(str(table.column(i)[0])):
             table = table.set_column(i, field.name, _lists(table.column(i), field.name))
+        elif text and field.name not in roles:
+            refuse_words(table.column(i), field.name)
     return table
+
+
+def refuse_words(column: Any, name: str) -> None:
+    """Raise for a column of numbers with a few words, which would be left out as a whole."""
+    numbers = np.asarray(pc.call_function("match_substring_regex", [column], _OF_NUMBERS))
+    words = ~numbers & (np.asarray(pc.call_function("utf8_length", [column])) > 0)
+    found, others = int(words.sum()), int(numbers.sum())
+    if found and others >= max(FEW, 100 * (found - 1)):
+        row = int(words.argmax())
+        got = f"{str(column[row])[:40]!r} in row {row} of {name!r}"
+        raise ValueError(f"{got}, where {others:,} rows have numbers; mend it, or drop the column")
 
 
 def _inferred(path: Path, names: list[str], parse: Any, point: str) -> dict[str, Any]:

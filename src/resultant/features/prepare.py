@@ -1,5 +1,6 @@
 """A store made ready for analysis: a held-out split, classes that can be fitted, notes."""
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -291,7 +292,8 @@ def _without_labels(store: FeatureStore) -> str:
     if not others:
         return f"{rule}, got features alone; add the labels to the file"
     if len(others) == 1:
-        return f"{rule}, got neither; add --labels {others[0]} (in Python labels={others[0]!r})"
+        option = f"--labels {shlex.quote(others[0])} (in Python labels={others[0]!r})"
+        return f"{rule}, got neither; add {option} if it has them"
     names = f"--labels NAME (in Python labels=NAME), NAME one of {among(others)}"
     return f"{rule}, got neither; add {names}"
 
