@@ -15,7 +15,7 @@ from cli.conftest import Shown, call
 from resultant.features.store import FeatureStore
 
 COLUMNS = ("alcohol", "malic acid", "flavanoids", "colour", "proline")
-WINE = load_wine()
+WINE: Any = load_wine()
 X = WINE.data[:, [0, 1, 6, 9, 12]] / WINE.data[:, [0, 1, 6, 9, 12]].std(0)
 Y = np.array(["barolo", "grignolino", "barbera"])[WINE.target]
 

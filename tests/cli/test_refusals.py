@@ -34,7 +34,7 @@ CALLS = [
     ("analyze --temperatur 1", "--temperatur, .*Perhaps you meant: --temperature"),
     ("analyze --temperature 0", f"{TEMPERATURE} 0$"),
     ("compare a b --temperature nan", f"{TEMPERATURE} nan$"),
-    ("analyze --metric acuracy", "accuracy or balanced, got 'acuracy'; did you mean accuracy[?]$"),
+    ("analyze --metric accurac", "accuracy or balanced, got 'accurac'; did you mean accuracy[?]$"),
     ("compare a b --metric f1", "expected --metric accuracy or balanced, got 'f1'$"),
     ("analyze x.npz --fit-fraction 1", r"expected --fit-fraction in \(0, 1\), got 1"),
     ("analyze s3://x", "only --engine ray reads URLs, got s3://x"),

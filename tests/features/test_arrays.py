@@ -109,7 +109,8 @@ def test_objects_are_never_unpickled(tmp_path: Path) -> None:
         result = FeatureStore.open(tmp_path / path)
         prepare(result)
         assert result.left_out == ("objects",)
-        for asked in ({"features": "objects"}, {"labels": "objects"}):
+        asks: list[Any] = [{"features": "objects"}, {"labels": "objects"}]
+        for asked in asks:
             with pytest.raises(ValueError, match="got object"):
                 FeatureStore.open(tmp_path / path, **asked)
     torch.save({"z": Z, "labels": LABELS, "more": Trap(target)}, tmp_path / "a.pt")

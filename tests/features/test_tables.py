@@ -62,6 +62,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any], tuple[str
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("case", CASES)
 def test_columns_of_numbers(tmp_path: Path, kind: str, case: str) -> None:
+    options: Any
     columns, options, expected, left_out = CASES[case]
     store = FeatureStore.open(write(tmp_path / f"a{kind}", columns), **options)
     assert store.features == tuple(f"train/{name}" for name in expected)
