@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
@@ -72,6 +73,13 @@ def test_new_rows_are_matched_by_name(model: str, name: str) -> None:
             assert predicted(model, name) == expected, form
     rows = resultant.load_classifier("a/classifier.safetensors")
     assert list(rows.feature_names_in_) == list(COLUMNS)
+    # From Python, and with the name of the features.
+    frame = pd.DataFrame(forms["reversed"])
+    assert resultant.predict(model, frame)["predicted"].to_pylist() == expected
+    with pytest.raises(ValueError, match="feature names"):
+        rows.predict(frame)
+    WRITERS[name](Path(name), forms["reversed"])
+    assert predicted(model, f"{name} --features features") == expected
 
 
 @pytest.mark.parametrize("name", WRITERS)

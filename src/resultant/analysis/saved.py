@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.utils.validation import _check_feature_names
 
 from resultant._core.files import parse_json
 from resultant._core.tensor_files import require_name, write_tensors
@@ -68,6 +69,9 @@ class ScaledClassifier(ClassifierMixin, BaseEstimator):
 
     def log_proba(self, X: Any) -> np.ndarray:
         """Return scores [N, C] whose softmax are the probabilities of the pipeline."""
+        if hasattr(self, NAMES) and hasattr(X, "columns"):
+            # Columns in another order are an error, as in other estimators.
+            _check_feature_names(self, X, reset=False)
         last = self.pipeline[-1]
         if isinstance(last, NearestCentroid):
             # Its own scores have another metric than its predictions.

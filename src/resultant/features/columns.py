@@ -32,7 +32,7 @@ def dataset_class_names(schema: pa.Schema, label: str | None) -> list[str]:
 def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]]:
     """Choose the columns of each feature: lists, else floats, else integers, or as in ``names``."""
     if names.columns:
-        return {"features": _known(schema, names.columns)}
+        return {names.features or "features": _known(schema, names.columns)}
     label = names.labels or usual_name(schema.names, LABELS)
     other = {label, names.identities, naming.SPLIT} - {names.features}
     fields = [f for f in schema if f.name not in other]

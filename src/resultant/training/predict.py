@@ -325,11 +325,11 @@ def _features(
     if model.classifier is None:
         rule = "expected a classifier of features, or pictures for the network"
         raise ValueError(f"{rule}, got features and a network")
-    if not isinstance(data, str | os.PathLike):
+    known = tuple(getattr(model.classifier, NAMES, ()))
+    if not isinstance(data, str | os.PathLike) and not (known and hasattr(data, "columns")):
         x = torch.as_tensor(np.asarray(data))
         columns.add(np.asarray(model.classifier.predict_proba(x.numpy())), _sets(model, x, error))
         return
-    known = tuple(getattr(model.classifier, NAMES, ())) if name is None else ()
     store = FeatureStore.open(data, features=name, columns=known, unlabelled=True)
     width = model.classifier.n_features_in_
     for split in store.splits:
