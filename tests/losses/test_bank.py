@@ -51,15 +51,6 @@ def test_starts_do_not_depend_on_the_default_dtype() -> None:
         torch.set_default_dtype(torch.float32)
 
 
-def test_labels_outside_of_the_classes_add_nothing() -> None:
-    one, other = ProCoBank(C, P), ProCoBank(C, P)
-    z, y = batch(2)
-    keep = torch.arange(len(y)) % 3 > 0
-    one.add(one.ranks.gather(z, y.masked_fill(~keep, -1)))
-    other.update(z[:, keep], y[keep])
-    assert torch.equal(one.old, other.old) and torch.equal(one.new, other.new)
-
-
 def test_on_the_meta_device() -> None:
     """A loss made on the meta device is whole after `to_empty`."""
     with torch.device("meta"):

@@ -19,7 +19,7 @@ import resultant as rs
 from loss_batches import COUNTS, TAU, C, N, P, batch
 from resultant._core import validation
 from resultant.classes.rule import REALIZATIONS
-from resultant.losses import ProCoBank, ProCoLoss
+from resultant.losses import LogitAdjustedCrossEntropy, ProCoBank, ProCoLoss
 
 # A bank of the authors: mean vectors [C, p] and numbers of samples [C].
 Bank = tuple[Tensor, Tensor]
@@ -221,29 +221,6 @@ def test_per_sample_gradients_by_vmap() -> None:
         torch.func.vmap(torch.func.grad(one))(z, y.masked_fill(y == 2, C))
 
 
-def test_settings_between_steps() -> None:
-    """A temperature takes effect at the next step; other settings need another loss, which
-    continues from the same statistics."""
-    z, y = batch()
-    loss, other = ProCoLoss(C, P, TAU), ProCoLoss(C, P, 2 * TAU)
-    loss.temperature = 2 * TAU
-    assert torch.equal(loss(z, y), other(z, y))
-    edited = ProCoLoss(C, P, TAU, "temperature", 0.5)
-    edited(z, y)
-    linear = edited.eval()(z, y)
-    power = ProCoLoss(C, P, TAU, "temperature", 0.5, family="power").eval()
-    power.load_state_dict(edited.state_dict())
-    assert not torch.equal(power(z, y), linear)
-    with pytest.raises(ValueError, match="temperature > 0 and finite, got -1"):
-        loss.temperature = -1
-    for name, value in (("realization", "angular"), ("family", "power")):
-        with pytest.raises(AttributeError, match=name):
-            setattr(loss, name, value)
-    assert loss.temperature == 2 * TAU and loss.realization == "native"
-    shown = "temperature=0.2, realization='native', prior=1.0 (equal shares, no class_counts)"
-    assert shown in repr(loss) and "beta=0.5, family='linear'" in repr(edited)
-
-
 def test_negative_targets_name_their_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU a step raises; elsewhere `check` raises, once."""
     z, y = batch()
@@ -359,3 +336,24 @@ def test_compiles_for_any_batch() -> None:
             torch.testing.assert_close(grads[1], grads[0], rtol=1e-4, atol=1e-5)
             torch.testing.assert_close(other.bank.old, eager.bank.old)
             torch.testing.assert_close(other.bank.new, eager.bank.new)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0, 0.5])
+def test_adjusted_logits_have_their_cross_entropy(gamma: float) -> None:
+    logits, y = torch.randn(2, N, C), torch.randint(0, C, (N,))
+    loss = LogitAdjustedCrossEntropy(COUNTS, gamma)
+    whole = logits.double() + gamma * (COUNTS.double() / COUNTS.sum()).log()
+    expected = nn.functional.cross_entropy(whole.flatten(0, 1), y.repeat(2))
+    torch.testing.assert_close(loss(logits, y).double(), expected, rtol=1e-6, atol=0)
+    expected = nn.functional.cross_entropy(whole[0], y)
+    torch.testing.assert_close(loss(logits[0], y).double(), expected, rtol=1e-6, atol=0)
+    assert loss(logits.bfloat16(), y).dtype == torch.float32
+
+
+def test_adjusted_logits_without_counts_and_without_samples() -> None:
+    """A class of count zero has log prior -inf, unless the prior is off."""
+    assert LogitAdjustedCrossEntropy([3, 0, 1], 0.0).log_prior.tolist() == [0, 0, 0]
+    loss = LogitAdjustedCrossEntropy([3, 0, 1])
+    assert loss.log_prior[1] == -math.inf
+    for views in ((), (2,)):
+        assert loss(torch.zeros(*views, 0, 3), torch.zeros(0, dtype=torch.int64)).isnan()
