@@ -1,6 +1,5 @@
 """Frozen summaries, and rules with a fitted scale or temperature against plain computations."""
 
-import json
 import math
 from itertools import product
 from typing import Any
@@ -19,9 +18,7 @@ from resultant.classifiers.em import Components
 from resultant.features.packaged import PACKAGED
 from resultant_reproduction import Evidence
 from resultant_reproduction.frozen.calibration import FITS, calibrate, halves, judge
-from resultant_reproduction.frozen.questions import analyze_space
 from resultant_reproduction.frozen.space import FrozenSpace
-from resultant_reproduction.frozen.summarize import BETAS, QUESTIONS, summaries, summarize
 from resultant_reproduction.frozen.tuned import BOTH, SHARED, TEMPERATURES, tuned
 from resultant_reproduction.runs.records import packaged_json
 
@@ -100,29 +97,6 @@ def test_stored_numbers(evidence: Evidence) -> None:
         assert result["accuracy"] == own["rules"][rule]["accuracy"] == float(right.double().mean())
         assert result["scale"] == pytest.approx(own["rules"][rule]["scale"], rel=1e-6)
     assert len(judging) == own["queries"] == 5000
-
-
-@pytest.mark.slow
-def test_summaries() -> None:
-    """The summary says what the analysis does, in types that JSON has."""
-    rows = *features(torch.full((6,), 40)), *features(torch.full((6,), 15), seed=1)
-    result = summaries(*rows)["mle"]
-    assert json.loads(json.dumps(result, allow_nan=False)) == result
-    space = FrozenSpace.fit(*rows, estimator="mle")
-    a = analyze_space(space, QUESTIONS, betas=BETAS)
-    assert a.grid and a.cosine and a.gradients and a.boundaries and a.margins
-    assert result["accuracy"]["angular"] == a.grid.point("angular").accuracy
-    assert result["grid"]["temperature 0.5 -1"] == a.grid.point("temperature", 0.5, -1).accuracy
-    assert result["cosine"]["certified"] == a.cosine.certified
-    assert result["gradients"]["gradient_error"] == a.gradients.gradient_error
-    leading = a.boundaries.predicted["joint_leading"]
-    assert result["boundaries"]["joint_leading"]["mae"] == leading.mean_absolute_degrees
-    kept = result["boundaries"]["displacements"]
-    errors = [abs(x - y) for x, y in zip(kept["exact"], kept["leading"], strict=True)]
-    assert len(errors) == leading.comparable
-    assert sum(errors) / len(errors) == pytest.approx(leading.mean_absolute_degrees, abs=1e-3)
-    assert result["margins"]["coverage"] == a.margins.coverage
-    assert set(summarize(analyze_space(space, ()))) == {"tau", "estimator"}
 
 
 def by_temperature(x: Tensor, y: Tensor, queries: Tensor, labels: Tensor, rule: str) -> Any:

@@ -3,26 +3,25 @@ by the commands that the page shows."""
 
 import re
 import shlex
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file
-from scipy.special import ive
-from torch import Tensor
-from torch.nn.functional import normalize
 
 import listed
 from proco_alike import full_size, saved
 from resultant.cli.main import main
+from resultant.features.store import FeatureStore
 from resultant.training.config import IMAGENET_CHANNELS
 from resultant_reproduction import ITEMS, import_proco
+from resultant_reproduction.frozen.decisions import realization_grid
+from resultant_reproduction.frozen.space import load_space
 from resultant_reproduction.recipes import published
 
 Shown = pytest.CaptureFixture[str]
-TAU = 0.1
 
 
 @pytest.fixture
@@ -56,36 +55,14 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def changes(path: Path) -> dict[tuple[float, float], float]:
-    """The changes of accuracy in points by beta and gamma, from the definitions of the paper."""
-    store = {name: a.double() for name, a in load_file(path).items() if a.is_floating_point()}
-    labels = {split: load_file(path)[f"{split}/labels"].long() for split in ("train", "val")}
-    x, z = (normalize(store[f"{split}/projection"], dim=1) for split in ("train", "val"))
-    y, p = labels["train"], x.shape[1]
-    count = y.bincount().double()
-    mean = torch.zeros(len(count), p, dtype=torch.float64).index_add(0, y, x) / count[:, None]
-    R = mean.norm(dim=1)
-    mu, kappa = mean / R[:, None], p * R / (1 - R * R)
-
-    def bessel(a: Tensor) -> Tensor:
-        """Compute log I less nu log x."""
-        return torch.from_numpy(ive(p / 2 - 1, a.numpy())).log() + a - (p / 2 - 1) * a.log()
-
-    def correct(tau: Tensor, gamma: float) -> Tensor:
-        tilted = (kappa[:, None] * mu)[None] + z[:, None] / tau[None, :, None]
-        scores = bessel(tilted.norm(dim=-1)) - bessel(kappa)
-        return (scores + gamma * (count / count.sum()).log()).argmax(1) == labels["val"]
-
-    native, found = (
-        torch.from_numpy(ive(p / 2, kappa.numpy()) / ive(p / 2 - 1, kappa.numpy())) / TAU,
-        {},
-    )
-    for beta in (0.0, 0.5, 1.5):
-        target = native.mean() + beta * (native - native.mean())
-        tau = TAU * native / target
-        for gamma in (-1.0, 0.0, 1.0):
-            plain = correct(torch.full_like(kappa, TAU), gamma)
-            gain = correct(tau, gamma).double().mean() - plain.double().mean()
-            found[beta, gamma] = 100 * float(gain)
+    """The changes of accuracy in points by beta and gamma, of the written features."""
+    space = load_space(FeatureStore.open(path), "projection", test="val", estimator="proco")
+    grid = realization_grid(space, (0.0, 0.5, 1.5), (-1.0, 0.0, 1.0))
+    found = {}
+    for beta, gamma in product((0.0, 0.5, 1.5), (-1.0, 0.0, 1.0)):
+        edited, native = grid.point("temperature", beta, gamma), grid.point("native", gamma=gamma)
+        assert edited.accuracy is not None and native.accuracy is not None
+        found[beta, gamma] = 100 * (edited.accuracy - native.accuracy)
     return found
 
 

@@ -7,10 +7,8 @@ import torch
 from scipy.stats import kstest
 
 from frozen_data import C, P, rows, vmf_rows
-from resultant.vmf.distribution import VonMisesFisher
-from resultant.vmf.estimators import fit_direction, fit_kappa
 from resultant.vmf.tails import log_projection_tail
-from resultant_reproduction.frozen.goodness import goodness_of_fit, law, simulated_law
+from resultant_reproduction.frozen.goodness import goodness_of_fit, law
 from resultant_reproduction.frozen.space import FrozenSpace
 
 F64 = torch.float64
@@ -72,18 +70,3 @@ def test_vmf_classes_are_rejected_as_often_as_expected(kappa: float, estimator: 
     observed, expected = (h / 9000 * 20 for h in (actual.histogram, actual.expected_histogram))
     assert (observed - 1).abs().max() > 1
     torch.testing.assert_close(observed[0].double(), expected[0], rtol=0.15, atol=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("p", "kappa", "n"), [(3, 4.0, 7), (16, 0.0, 2), (40, 90.0, 6)])
-def test_simulation_without_vectors_has_the_same_law(p: int, kappa: float, n: int) -> None:
-    """Without a vector it has the law that vectors have: sum, fit and queries."""
-    number = 2000
-    torch.manual_seed(11)
-    kappas, draws = torch.full((number,), kappa, dtype=F64), torch.Generator().manual_seed(12)
-    actual = simulated_law(n, kappas, 1, p, "mle", draws)[:, 0]
-    vmf = VonMisesFisher(torch.eye(1, p, dtype=F64)[0], kappa)
-    x, z = vmf.sample((n, number)), vmf.sample((number,))
-    mu, R = fit_direction(x.sum(0), torch.tensor(float(n), dtype=F64).expand(number))
-    expected = law((z * mu).sum(1, keepdim=True), fit_kappa(p, R, "mle"), p)
-    assert kstest(actual.numpy(), expected[:, 0].numpy()).pvalue > 1e-3

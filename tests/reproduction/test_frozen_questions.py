@@ -1,8 +1,7 @@
-"""All questions about one space: in chunks, in JSON, on a GPU, and refused."""
+"""All questions about one space: in chunks, in JSON and on a GPU."""
 
 import json
 import math
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -11,18 +10,11 @@ import torch
 
 from frozen_data import COUNTS, TAU, C, features, small_space
 from resultant._core import memory
-from resultant.analysis.metrics import UnansweredError, plain
+from resultant.analysis.metrics import plain
 from resultant.classes.rule import REALIZATIONS
 from resultant_reproduction.frozen.boundaries import boundary_displacement, choose_pairs
-from resultant_reproduction.frozen.decisions import (
-    BETAS,
-    GAMMAS,
-    Policy,
-    compare_gradients,
-    decide,
-    realization_grid,
-)
-from resultant_reproduction.frozen.finite_sample import self_inclusion, support_curve
+from resultant_reproduction.frozen.decisions import BETAS, GAMMAS, Policy, compare_gradients, decide
+from resultant_reproduction.frozen.finite_sample import self_inclusion
 from resultant_reproduction.frozen.pairs import margin_directions
 from resultant_reproduction.frozen.questions import QUESTIONS, Analysis, analyze_space
 from resultant_reproduction.frozen.same_state import same_state
@@ -122,37 +114,3 @@ def test_answers_on_a_gpu(small_analysis: Analysis, monkeypatch: pytest.MonkeyPa
         there.append([answer.to_dict() for answer in answers])
     assert there[1][1]["history"] is not None
     alike(there[1], there[0], 1e-9, 1e-9)
-
-
-X, Y = features(torch.tensor([4, 4, 4]))
-Q, W = features(torch.tensor([2, 2, 2]), seed=1)
-FIRST = torch.tensor([Y.tolist().index(c) for c in range(3)])
-
-
-def fit(x: Any = X, y: Any = Y, q: Any = Q, w: Any = W) -> FrozenSpace:
-    return FrozenSpace.fit(x, y, q, w)
-
-
-REFUSED: dict[type[Exception], list[tuple[Callable[[], Any], str]]] = {
-    ValueError: [
-        (lambda: analyze_space(fit(), ["gain"]), "expected questions among gains"),
-        (lambda: support_curve(fit(), (1, 2)), "expected sizes >= 2 and draws >= 1, got"),
-        (lambda: support_curve(fit(), ()), "expected sizes >= 2 and draws >= 1, got"),
-        (lambda: support_curve(fit(), (2,), draws=0), "expected sizes >= 2 and draws >= 1, got"),
-    ],
-    UnansweredError: [
-        (lambda: self_inclusion(fit(X[FIRST], Y[FIRST])), "two fitting rows or more"),
-        (lambda: support_curve(fit(), (5, 3)), "expected two classes of 6 training rows or more"),
-    ],
-    KeyError: [
-        (lambda: realization_grid(fit(), (0,), (0,)).point("angular", 2), "'angular' at beta = 2")
-    ],
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "call", "message"), [(kind, *row) for kind, rows in REFUSED.items() for row in rows]
-)
-def test_refused(kind: type[Exception], call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        call()

@@ -2,7 +2,6 @@
 
 import json
 import math
-import statistics
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
@@ -13,12 +12,10 @@ from typing import Any
 import pytest
 from scipy.stats import t as student
 
-from resultant_reproduction import ITEMS, Evidence, Records
+from resultant_reproduction import Evidence, Records
 from resultant_reproduction.cells.cells import printed_rows
-from resultant_reproduction.runs.plans import RULES
-from resultant_reproduction.studies import headline, tables
+from resultant_reproduction.studies import headline
 from resultant_reproduction.studies.headline import answer, contrasts, effect
-from training_records import angular_training
 
 RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 SPACES = ("encoder", "projection")
@@ -27,7 +24,6 @@ CONDITIONS = [(d, i) for d in ("cifar10", "cifar100") for i in (10, 50, 100)]
 CONTROLLED = {"objective": "contrastive", "prior": 1.0, "estimator": "proco", "subset": 0}
 CONTROLLED |= {"leave_out": False, "contrastive_view": "simclr", "classification_view": False}
 CONTROLLED |= {"schedule": "cosine", "dim": 128, "alpha": 1.0, "classifier_views": 2}
-PUBLIC = {"objective": "joint", "classification_view": True, "schedule": "step", "warmup": 5}
 
 
 @cache
@@ -58,19 +54,6 @@ def by_seed(rule: str, beta: float = 0.0, **settings: Any) -> dict[int, dict[str
 
     # Sorting keeps the order of equally full ones.
     return {r["seed"]: r for r in sorted(runs(rule, beta, **settings), key=fullness)}
-
-
-def summaries(dataset: str, imbalance: int, space: str, **settings: Any) -> dict[int, Any]:
-    """Frozen summaries with ProCo's kappa, of both rounds; accuracies alone where no more was
-    kept."""
-    found = {}
-    kinds = {"dataset": dataset, "imbalance": imbalance, **(settings or CONTROLLED)}
-    for seed, record in by_seed("native", second=True, **kinds).items():
-        if "analysis" in record:
-            found[seed] = record["analysis"][space]["proco"]
-        elif "frozen" in record:
-            found[seed] = {"accuracy": record["frozen"][space]["proco"]}
-    return found
 
 
 def probes(rule: str, dataset: str, imbalance: int, **more: Any) -> dict[str, dict[int, float]]:
@@ -116,60 +99,3 @@ def test_a_gain_of_direct_temperature_is_against_the_text(evidence: Evidence) ->
     assert ours is not None and ours.contains(0.0) is False and ours.mean > 0
     assert row.judgement.verdict.endswith("lack of a gain not reproduced")
     assert answer(Records()) == ""
-
-
-def test_spread_of_the_records(evidence: Evidence) -> None:
-    """The spread of results/ computed another way."""
-    variances, printed = [], []
-    for (dataset, imbalance), name in product(CONDITIONS, headline.TRAINED):
-        for space, own in probes(name, dataset, imbalance).items():
-            variances += [variance(own.values())] * (len(own) - 1)
-            row = [f"CIFAR-{dataset[5:]} / {imbalance}", space.capitalize()]
-            (cell,) = (c for c in printed_rows("angular-training") if c[:2] == row)
-            printed.append(float(cell[headline.ARMS[name]].partition("± ")[2]) ** 2)
-    result = headline.spread(evidence.records)
-    assert result is not None and len(printed) == 36
-    ours, theirs = fmean(variances), fmean(printed)
-    expected = (ours / theirs, math.sqrt(ours), math.sqrt(theirs))
-    assert (result[0], *result[3:]) == pytest.approx(expected)
-    assert result[0] > 5
-
-
-@pytest.mark.parametrize("setting", [("cifar10", 100), ("cifar100", 100)])
-def test_the_tables_of_the_records_by_hand(setting: tuple[str, int], evidence: Evidence) -> None:
-    """Means, deviations and paired tests of tab:angular-training; changes of frozen features."""
-    outcome, tested = angular_training(evidence.records), 0
-    frozen = tables.frozen_table("frozen-vmf-realizations", evidence).changes
-    for space in SPACES:
-        row = f"CIFAR-{setting[0][5:]} / 100, {space.capitalize()}"
-        by_rule = (probes(rule, *setting)[space] for rule in RULES)
-        values = dict(zip(tables.COLUMNS, by_rule, strict=True))
-        cells = {c.column: c.ours for c in outcome.cells if c.row == row}
-        for column, own in values.items():
-            mean, sd = fmean(own.values()), statistics.stdev(own.values())
-            assert cells[column] == (pytest.approx(mean), pytest.approx(sd), len(own))
-        for change in (c for c in outcome.changes if c.row == row):
-            after, before = values[change.what.removesuffix(" - ProCo")], values["ProCo"]
-            gaps = [after[seed] - before[seed] for seed in sorted(after.keys() & before)]
-            t = fmean(gaps) / (statistics.stdev(gaps) / math.sqrt(len(gaps)))
-            p = 2 * student.sf(abs(t), len(gaps) - 1)
-            assert change.interval and change.interval.p == pytest.approx(p, rel=1e-6)
-            tested += 1
-        (change,) = (c for c in frozen if c.row == row)
-        known = [s["accuracy"] for _, s in sorted(summaries(*setting, space).items())]
-        apart = [100 * (a["angular"] - a["native"]) for a in known]
-        assert change.differences == pytest.approx(apart)
-        assert change.verdict in ("confirmed", "same direction, other size")
-    assert tested == 6
-
-
-def test_changes_by_beta_and_prior_by_hand(evidence: Evidence) -> None:
-    """Joint networks of the public recipe, native, CIFAR-100 IF 100."""
-    known = summaries("cifar100", 100, "projection", **PUBLIC)
-    outcome = ITEMS["gain-prior"].compute(evidence)
-    cells = [c.content() for c in outcome.cells if c.row == "CIFAR-100-LT, ProCo's public recipe"]
-    for text, gamma, number in zip(cells, ("0", "-1"), ("+2.57", "-5.35"), strict=True):
-        grids = [s["grid"] for s in known.values()]
-        changes = [100 * (g[f"temperature 0 {gamma}"] - g[f"native 1 {gamma}"]) for g in grids]
-        mean, sd = fmean(changes), statistics.stdev(changes)
-        assert text == f"{number} / {mean:+.2f} ± {sd:.2f} [{len(grids)}]"

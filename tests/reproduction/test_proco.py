@@ -212,14 +212,7 @@ def test_a_network_that_this_package_lacks_is_not_converted(
     assert [path] == list(tmp_path.iterdir())
 
 
-# Images of the long-tailed subsets, as usually published.
-SIZES = {
-    10: {1.0: 50_000, 10.0: 20_431, 50.0: 13_996, 100.0: 12_406},
-    100: {1.0: 50_000, 10.0: 19_573, 50.0: 12_608, 100.0: 10_847},
-}
-
-
-@pytest.mark.parametrize("num_classes", SIZES)
+@pytest.mark.parametrize("num_classes", [10, 100])
 @pytest.mark.parametrize("views", [1, 2, 4])
 def test_imbalance_by_the_counts_of_epochs(num_classes: int, views: int) -> None:
     """Batches of 256 in random order, with one or more views per image."""
@@ -230,10 +223,8 @@ def test_imbalance_by_the_counts_of_epochs(num_classes: int, views: int) -> None
         assert imbalance_of(views * sizes) == known
         if known is None:
             continue
-        number = SIZES[num_classes].get(imbalance, int(sizes.sum()))
         labels = torch.arange(num_classes).repeat_interleave(sizes)
-        assert len(labels) == number
-        seen = labels[torch.randperm(number, generator=generator)][: number // 256 * 256]
+        seen = labels[torch.randperm(len(labels), generator=generator)][: len(labels) // 256 * 256]
         count = views * torch.bincount(seen, minlength=num_classes)
         assert imbalance_of(count) == imbalance
         # Other sizes, another order, and one image too many.

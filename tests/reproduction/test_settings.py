@@ -11,7 +11,6 @@ from frozen_data import features
 from resultant.features.store import write_store
 from resultant_reproduction import ITEMS, Evidence, Records
 from resultant_reproduction.cells.cells import Outcome
-from resultant_reproduction.recipes.config import ProbeConfig
 from resultant_reproduction.studies import settings
 
 # On the worker of these records the packaged features are analyzed.
@@ -53,22 +52,6 @@ def test_other_presets_are_reported(
     (note,) = TRAINING.compute(USUAL).notes
     apart = note.partition("as printed, but for ")[2].partition(". Not compared")[0]
     assert apart.startswith(f"{row}, ") and "; " not in apart
-
-
-@pytest.mark.slow
-def test_other_evaluation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "FROZEN_TEMPERATURE", 0.3)
-    monkeypatch.setattr(settings, "main_encoder", lambda dataset: "raw")
-    monkeypatch.setattr(ProbeConfig, "rate", lambda self, epoch: self.learning_rate)
-    outcome = FROZEN.compute(USUAL)
-    result = rows_of(outcome)
-    assert result["Frozen vMF base temperature: tau"] == ["0.1 / 0.3"]
-    assert result["Main Encoder preprocessing: ImageNet"] == ["unit-normalized / raw"]
-    assert result["Linear-classifier optimizer: schedule"] == ["cosine / another"]
-    for part in ("tau (0.1, ours 0.3)", "ImageNet (unit-normalized, ours raw)"):
-        assert part in outcome.notes[0]
-    for paper, ours in (("zero", 1e-4), ("50,000", 10847.0), ("cosine", 0.0), ("two strong", 3.0)):
-        assert not settings.Setting("", "", paper, ours).same
 
 
 def test_stores_add_their_numbers(tmp_path: Path) -> None:

@@ -51,44 +51,6 @@ def test_printed_tables(name: str) -> None:
     assert {len(row) for row in printed_rows(name)} == {len(columns)}
 
 
-@needs_source
-def test_numbers_of_tables_and_figures() -> None:
-    """Floats are numbered in the order of the source."""
-    text = re.sub(r"(?<!\\)%.*", "", SOURCE.read_text())
-    for kind, file, prefix in (("table", "tables", "tab"), ("figure", "figures", "fig")):
-        floats = re.findall(rf"\\begin\{{{kind}\*?\}}(.*?)\\end\{{{kind}\*?\}}", text, re.DOTALL)
-        numbers = {
-            label: number
-            for number, body in enumerate(floats, start=1)
-            for label in re.findall(rf"\\label\{{{prefix}:([^}}]*)\}}", body)
-        }
-        for name, entry in load(f"printed/{file}").items():
-            assert numbers[name] == entry["number"], name
-
-
-@needs_source
-def test_printed_settings() -> None:
-    """Every row of both tables in order; of tab:frozen-hyperparameters part by part."""
-
-    def plain(text: str) -> str:
-        text = re.sub(r"(\d)\\times10\^\{-(\d)\}", r"\1e-\2", text)
-        return f"{float(text):g}" if re.fullmatch(r"[\d.e-]+", text) else text
-
-    source = tex_rows("training-hyperparameters")
-    *ours, schedule, imbalances = printed_rows("training-hyperparameters")
-    for (title, *cells), (name, *values) in zip(source, ours, strict=True):
-        assert re.sub(r" \\[a-z]+(_0)?$", "", title) == name
-        assert list(map(plain, cells)) == list(map(plain, values)), name
-    words = dict(tex_rows("frozen-hyperparameters"))
-    parts = printed_rows("frozen-hyperparameters")
-    assert list(dict.fromkeys(row for row, *_ in parts)) == list(words)
-    assert [part for part in parts if part[2] not in words[part[0]]] == []
-    text = " ".join(SOURCE.read_text().split())
-    assert schedule[1:] == ["cosine", "baseline"] and imbalances[1] == "10, 50, 100"
-    assert "CIFAR uses the recorded cosine schedule. ImageNet retains its baseline" in text
-    assert "The main CIFAR imbalance factors are $10,\\; 50,\\; 100$" in text
-
-
 # Numbers of claims that the paper does not print, each from numbers that it prints.
 DERIVED = tomllib.loads((Path(__file__).parent / "derived.toml").read_text())
 

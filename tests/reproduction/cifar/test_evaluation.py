@@ -2,16 +2,10 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from frozen_data import fitted, rows, scores
-from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
 from resultant.images.longtail import long_tail_indices
 from resultant.training.checkpoints import load_network
@@ -21,7 +15,7 @@ from resultant_reproduction.cifar.evaluation import cifar_features, outputs
 from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.cifar.train import train_cifar
 from resultant_reproduction.recipes.config import ProbeConfig
-from resultant_reproduction.recipes.evaluation import evaluate, frozen_accuracy, frozen_predictions
+from resultant_reproduction.recipes.evaluation import evaluate
 from resultant_reproduction.recipes.probes import linear_probes
 from tiny_cifar import config as tiny_config, tiny_cifar
 
@@ -62,36 +56,3 @@ def test_probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network = load_network(tmp_path / "native-seed0.safetensors")
     extract(network, DATA.splits(members, {}), tmp_path / "x.safetensors")
     assert torch.equal(FeatureStore.open(tmp_path / "x.safetensors")["train/identities"], members)
-
-
-def naive_scores(x: Tensor, y: Tensor, queries: Tensor, estimator: str, rule: str) -> np.ndarray:
-    """Fit a vMF distribution per class, and score queries at beta = 0 by definition."""
-    v, p = rows(x), x.shape[1]
-    mu, kappa = map(np.array, zip(*(fitted(v[y == c]) for c in range(4)), strict=True))
-    if estimator == "proco":
-        R = np.array([np.linalg.norm(v[y == c].mean(0)) for c in range(4)])
-        kappa = p * R / (1 - R**2)
-    assert kappa.max() < 1e5
-    state = SimpleNamespace(mu=torch.tensor(mu), kappa=torch.tensor(kappa))
-    space: Any = SimpleNamespace(state=state, dim=p, tau=0.1, counts=torch.ones(4))
-    return scores(space, rule, 0.0, 0.0, queries)
-
-
-def test_frozen_rules_differ() -> None:
-    """Classes of unequal spread, on which the rules disagree."""
-    generator = torch.Generator().manual_seed(0)
-    centres = torch.randn(4, 16, generator=generator)
-    spread = torch.tensor([0.3, 0.8, 1.5, 3.0])
-    y = torch.arange(80) % 4
-    noise = torch.randn(2, 80, 16, generator=generator) * spread[y][:, None]
-    x, queries = centres[y] + noise
-    decided = frozen_predictions(x, y, queries, 4)
-    for estimator, accuracies in frozen_accuracy(decided, y).items():
-        for rule in REALIZATIONS:
-            q, guesses = naive_scores(x, y, queries, estimator, rule), decided[estimator][rule]
-            second, best = np.sort(q, axis=1)[:, -2:].T
-            # At most one query is undecided in float32.
-            sure = best - second >= 1e-6 * abs(best)
-            assert sure.sum() >= 79 and (q.argmax(1) == guesses.numpy())[sure].all()
-            assert accuracies[rule] == float((guesses == y).double().mean())
-        assert len(set(accuracies.values())) >= 3

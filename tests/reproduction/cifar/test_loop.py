@@ -10,16 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from plain_resnet import PlainResNet32
 from programs import run_program
 from resultant._core import tensor_files
 from resultant._core.termination import TerminatedError, terminable
 from resultant._core.validation import DivergedError
-from resultant.images.photo_views import normalize
 from resultant.training import loop
 from resultant.training.config import Run
 from resultant.training.job import Progress
@@ -27,7 +24,6 @@ from resultant.training.network_files import CHECKPOINT
 from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.cifar.stack import Stack
 from resultant_reproduction.cifar.train import train_cifar
-from resultant_reproduction.cifar.views import MEAN, STD
 from tiny_cifar import DATA, TWO, config, joint_job, metrics, stop_after
 
 pytestmark = pytest.mark.slow
@@ -122,30 +118,6 @@ def test_killed_and_resumed(whole: Path, tmp_path: Path) -> None:
     torch.manual_seed(9)
     train_cifar(joint_job(out), DATA)
     same_files(whole, out)
-
-
-def test_run_file_is_the_network(whole: Path) -> None:
-    """A plain network with the stored weights has the logged accuracy."""
-    for run in TWO:
-        tensors, about = tensor_files.load(whole / f"{run.name}.safetensors")
-        assert about["run"] == {"realization": run.realization, "beta": run.beta, "seed": run.seed}
-        assert about["num_classes"] == 4 and about["config"]["dim"] == 8
-        network = PlainResNet32(8, 4).eval()
-        for name, a in network.named().items():
-            a.copy_(tensors.pop(name))
-        banks = dict.fromkeys(("bank.old", "bank.new"), (4, 9))
-        assert {name: a.shape for name, a in tensors.items()} == banks
-        # The new bank has two views of the last epoch, the old one those of two epochs.
-        assert [int(tensors[f"bank.{n}"][:, -1].sum()) for n in ("old", "new")] == [48, 24]
-        _, _, logits = network(normalize(DATA.test_images.float(), MEAN, STD))
-        accuracy = (logits.argmax(-1) == DATA.test_labels).double().mean().item()
-        rows = [row for row in metrics(whole) if row["run"] == run.name]
-        assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
-        assert rows[-1]["accuracy"] == accuracy
-        best = [max(r["accuracy"] for r in rows[: i + 1]) for i in range(4)]
-        assert [row.get("best_accuracy", 0.0) for row in rows] == best
-        cosine = [0.01 * (1 + np.cos(np.pi * e / 4)) for e in range(4)]
-        assert [row["rate"] for row in rows] == pytest.approx(cosine)
 
 
 @pytest.mark.parametrize("rate", [1e12, 1e30])

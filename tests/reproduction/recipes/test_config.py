@@ -17,25 +17,6 @@ from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.recipes.config import PaperConfig, preset
 from resultant_reproduction.recipes.records import append, identity, read_folder, read_lines
 
-# tab:training-hyperparameters, and the recipes of ProCo's authors.
-SAME = {"batch_size": 256, "momentum": 0.9, "prior": 1.0, "alpha": 1.0, "contrastive_weight": 1.0}
-CIFAR_COLUMN = SAME | {"architecture": "resnet32", "dim": 128, "epochs": 200, "learning_rate": 0.3}
-CIFAR_COLUMN |= {"weight_decay": 2e-4, "temperature": 0.1, "clip": None}
-LARGE_COLUMN = SAME | {"architecture": "resnet50", "dim": 1024, "epochs": 90, "temperature": 0.07}
-LARGE_COLUMN |= {"views": 3, "size": 224, "schedule": "cosine", "warmup": 0, "clip": 1.0}
-PAPER: dict[str, dict[str, Any]] = {
-    "cifar-controlled": CIFAR_COLUMN
-    | {"views": 2, "objective": "contrastive", "schedule": "cosine", "warmup": 0},
-    "cifar-official": CIFAR_COLUMN | {"views": 3, "objective": "joint", "warmup": 5},
-    "imagenet-lt": LARGE_COLUMN | {"learning_rate": 0.1, "weight_decay": 5e-4},
-    "inaturalist18": LARGE_COLUMN | {"learning_rate": 0.2, "weight_decay": 1e-4},
-}
-
-
-@pytest.mark.parametrize("name", PAPER)
-def test_presets_of_the_paper(name: str) -> None:
-    assert {field: getattr(preset(name), field) for field in PAPER[name]} == PAPER[name]
-
 
 def test_schedules() -> None:
     config = preset("cifar-controlled")
