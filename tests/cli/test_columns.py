@@ -116,3 +116,53 @@ def test_files_of_one_set_are_matched_by_name(ending: str) -> None:
     write(Path(f"wine/train.{ending}"), columns)
     with pytest.raises(ValueError, match=r"expected the columns of .*, 5 of numbers, got .*colour"):
         FeatureStore.open("wine")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_ids_of_the_user_reach_every_table(name: str, brief: None) -> None:
+    """Any column of ids, without an option; rows are in the order of the file, with its numbers."""
+    ids = [f"{i:04d}" for i in range(len(Y))]
+    others = {"doc_id": ids, "vintage_id": np.arange(len(Y)) // 3, "humid": X[:, 0]}
+    splits = np.where(np.arange(len(Y)) % 3, "train", "test")
+    WRITERS[name](Path(name), table(cultivar=Y, split=splits, **others))
+    assert call(f"analyze {name} --references none --out a") == 0
+    rows = parquet.read_table("a/rows.parquet")
+    test = parquet.read_table("a/predictions.parquet")
+    assert call(f"predict a {name} --out p.parquet") == 0
+    new = parquet.read_table("p.parquet")
+    assert new["split"].to_pylist() == splits.tolist()
+    for known in (rows, test, new):
+        places = known["row"].to_pylist()
+        assert places == sorted(places)
+        assert known["doc_id"].to_pylist() == [ids[i] for i in places]
+        assert known["vintage_id"].to_pylist() == [str(i // 3) for i in places]
+    assert len(rows) == len(new) == len(Y)
+    # Ids are no features, and identify the rows where each is another.
+    store = FeatureStore.open(name)
+    assert store.metadata["columns"]["features"] == [*COLUMNS, "humid"]
+    assert store["test/identities"].unique().numel() == len(test)
+    WRITERS[name](Path(name), table(bottle=ids, vintage_id=others["vintage_id"], humid=X[:, 0]))
+    assert "train/identities" not in FeatureStore.open(name)
+    assert call(f"predict a {name} --identities bottle --out p.csv") == 0
+    assert Path("p.csv").read_text().splitlines()[1].startswith(f"{name},0,0000,0,")
+
+
+@pytest.mark.parametrize("labels", ["words", "numbers"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_rows_without_a_label(name: str, labels: str, brief: None, capsys: Shown) -> None:
+    """They are an error whose remedy works, and predict reads them all."""
+    known = Y.tolist() if labels == "words" else WINE.target.tolist()
+    given = [None if i % 5 == 0 else y for i, y in enumerate(known)]
+    WRITERS[name](Path(name), table(cultivar=pa.array(given)))
+    words = f"analyze {name} --references none --out a"
+    assert call(words) == 2
+    error = capsys.readouterr().err
+    assert "in every row, got nothing in row 0, the first of 36 rows" in error
+    assert "--skip-unlabelled" in error and call(f"{words} --skip-unlabelled") == 0
+    assert "36 rows without a label are left out" in capsys.readouterr().out
+    rows = parquet.read_table("a/rows.parquet")
+    assert rows["row"].to_pylist() == [i for i, y in enumerate(given) if y is not None]
+    assert rows["label"].to_pylist() == [y for y in given if y is not None]
+    assert np.mean([str(y) == p for y, p in zip(known, predicted("a", name), strict=True)]) > 0.8
+    frame = pd.DataFrame(table(cultivar=pd.array(given)))
+    assert len(resultant.rows(frame, references="none", skip_unlabelled=True)) == len(rows)

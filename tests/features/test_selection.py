@@ -91,7 +91,8 @@ def at_7(value: float) -> np.ndarray:
 
 # Arrays, options of `open`, and the fact that the message states.
 REFUSALS: list[tuple[dict[str, Any], dict[str, str], str]] = [
-    *(({"y": at_7(v)}, {}, f"y of .* whole numbers, got {v} in row 7") for v in (2.5, np.nan)),
+    ({"y": at_7(2.5)}, {}, "y of .* whole numbers, got 2.5 in row 7"),
+    ({"y": at_7(np.nan)}, {}, "y of .* in every row, got nothing in row 7; fill in"),
     *(({"y": at_7(v)}, {}, f"whole numbers, got {s} in row 7") for v, s in ((1e30, "1e.30"),)),
     ({"y": np.eye(5)[Y]}, {}, r"\[N\] integers, got torch.float64 \(40, 5\); take the argmax"),
     ({"y": Y + 0j}, {}, r"\[N\] integers, got torch.complex128"),

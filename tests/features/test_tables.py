@@ -213,7 +213,7 @@ REFUSALS: list[tuple[dict[str, Any], dict[str, str], str]] = [
     ({"x": pa.array([[1.0, 2.0], [1.0, 3.0], None])}, {}, "got: a null in row 2 of 'x'"),
     ({"x": pa.array([[1.0, 2.0], [1.0, None]])}, {}, "got: a null in row 1 of 'x'"),
     ({"x": pa.array([[]] * 3, pa.list_(pa.float32()))}, {}, "no numbers in the first row of 'x'"),
-    ({"x": ONES, "label": [1, 2, None, 1, 1, 1]}, {}, "a null in row 2 of 'label'$"),
+    ({"x": ONES, "label": [1, 2, None, 1, 1, 1]}, {}, "label of .*, got nothing in row 2; fill in"),
     ({"x": ONES, "label": [[1]] * 6}, {}, r"label of .* integers or strings, got list"),
     ({"x": ONES, "label": np.arange(6).astype("M8[s]")}, {}, "strings, got timestamp"),
     ({"x": ONES, "label": [0, 1, 2.5, 0, 1, 2]}, {}, "label of .* whole .* got 2.5 in row 2"),

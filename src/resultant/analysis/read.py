@@ -12,6 +12,7 @@ import torch
 
 from resultant._core.text import printable
 from resultant.analysis.split import FeatureSet, feature_sets
+from resultant.features.naming import Unlabelled
 from resultant.features.origins import Column, Origin
 from resultant.features.prepare import Prepared, check_features, prepare
 from resultant.features.rows import NonNumericArray
@@ -63,6 +64,7 @@ def open_store(
     ids: Any = None,
     groups: Any = None,
     features: str | None = None,
+    skip_unlabelled: bool = False,
     test: tuple[Any, Any] | None = None,
     val: tuple[Any, Any] | None = None,
 ) -> tuple[str, FeatureStore]:
@@ -73,6 +75,7 @@ def open_store(
         y: Labels [N] of an array; None for a file, and for a data frame with its labels.
         labels, ids, groups, features: Names of columns of a file or data frame, by default the
             usual ones; ``ids`` and ``groups`` of an array are values [N].
+        skip_unlabelled: Leave out rows of a file or data frame that have no label.
         test, val: Features and labels of test and validation rows, of arrays.
     """
     whole = isinstance(X, str | os.PathLike)
@@ -84,7 +87,8 @@ def open_store(
         if any(name is not None and not isinstance(name, str) for name in names.values()):
             raise ValueError("expected names of columns for labels, ids and groups, got values")
         title = printable(Path(X).name) if whole else "data frame"
-        return title, FeatureStore.open(X, **names)
+        unlabelled: Unlabelled = "skip" if skip_unlabelled else "refuse"
+        return title, FeatureStore.open(X, **names, unlabelled=unlabelled)
     return "features", memory_store(X, y, ids, groups, test, val)
 
 

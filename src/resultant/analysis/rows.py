@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from resultant.analysis.read import read
@@ -30,8 +29,8 @@ def rows(
         X, y: Features and labels, a data frame, or the path of a file, as in `analyze`.
         references, metric, time_limit, device: As in `analyze`.
         **options: Other arguments of `analyze` about rows: ``labels``, ``ids``, ``groups``,
-            ``features``, ``test``, ``val``, ``fit_fraction``, ``seed``, ``drop_zero_rows`` and
-            ``skip_unknown_classes``.
+            ``features``, ``test``, ``val``, ``fit_fraction``, ``seed``, ``drop_zero_rows``,
+            ``skip_unlabelled`` and ``skip_unknown_classes``.
 
     Returns:
         A data frame of pandas, one line per row, in the order of the rows in their files. ``file``
@@ -67,7 +66,4 @@ def rows(
         references=references, metric=metric, device=device, time_limit=time_limit, theory=False
     )
     studies, first = run(read(X, y, **options), settings)
-    study = studies[first]
-    table = pandas.DataFrame(row_columns(study))
-    order = np.lexsort((table["row"], pandas.factorize(table["file"])[0]))
-    return table.iloc[order].reset_index(drop=True)
+    return pandas.DataFrame(row_columns(studies[first]))

@@ -105,8 +105,7 @@ def write_predictions(folder: Path, data: FeatureSet, model: Any) -> str:
             found["set"] = set_column(sets, names)
         places = places_of(data.test, torch.arange(at.start, at.stop))
         parts.append({**place_columns(places, found), **found})
-    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return write_parquet(folder / PREDICTIONS, whole)
+    return write_parquet(folder / PREDICTIONS, _in_file_order(parts))
 
 
 def set_column(sets: Tensor, names: np.ndarray) -> np.ndarray:
@@ -127,7 +126,7 @@ def write_parquet(path: Path, columns: dict[str, Any]) -> str:
 
 
 def row_columns(study: Study) -> dict[str, Any]:
-    """Return the columns of the table of all rows, see `resultant.rows`, split after split."""
+    """Return the columns of the table of all rows, see `resultant.rows`."""
     data, findings = study.data, study.findings
     names, counts, start, parts = user_labels(data), data.counts, 0, []
     conflicting = conflicts(data)
@@ -160,7 +159,21 @@ def row_columns(study: Study) -> dict[str, Any]:
         places = places_of(split, torch.arange(n))
         parts.append({**place_columns(places, found), **found})
         start += n
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return _in_file_order(parts)
+
+
+def _in_file_order(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join columns part by part, and sort the rows."""
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = file_order(whole["file"], whole["row"])
+    return {name: values[order] for name, values in whole.items()}
+
+
+def file_order(file: Any, row: Any) -> np.ndarray:
+    """Return the order [N] of rows by their files, as these come first, and their numbers there."""
+    import pyarrow as pa
+
+    return np.lexsort((row, pa.array(np.asarray(file)).dictionary_encode().indices))
 
 
 def place_columns(places: Places, taken: Iterable[str] = ()) -> dict[str, Any]:

@@ -95,6 +95,8 @@ class FeatureOptions:
     """Estimator of the concentrations kappa from the lengths of the class means."""
     drop_zero_rows: bool = False
     """Leave out rows that are zero vectors, which have no direction."""
+    skip_unlabelled: bool = False
+    """Leave out rows without a label; predict reads them."""
     skip_unknown_classes: bool = False
     """Leave out validation and test rows whose class has no training row."""
     figures: bool = False
@@ -133,7 +135,9 @@ class FeatureOptions:
         from resultant.features.store import FeatureStore
 
         names = "features", "labels", "identities", "groups"
-        return FeatureStore.open(path, **{name: getattr(self, name) for name in names})
+        unlabelled = "skip" if self.skip_unlabelled else "refuse"
+        chosen = {name: getattr(self, name) for name in names}
+        return FeatureStore.open(path, **chosen, unlabelled=unlabelled)
 
     def settings(self) -> Settings:
         """Return the options of the analysis."""

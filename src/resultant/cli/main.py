@@ -60,7 +60,7 @@ COMMANDS = {
 # Options that few need, by command: --help leaves them out, --help-all shows them.
 IMAGES = "val-list images class-names held-out split-seed image-column label-column skip-broken "
 IMAGES += "allow-outside "
-SCORES = "features temperature estimator skip-unknown-classes figures quiet "
+SCORES = "features temperature estimator skip-unlabelled skip-unknown-classes figures quiet "
 LOSSES = "alpha contrastive-weight prior beta weight-decay warmup dim temperature workers "
 LOSSES += "precision weights " + IMAGES
 RARE = {

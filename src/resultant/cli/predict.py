@@ -41,6 +41,8 @@ class Predict:
     """A timm network in its place."""
     features: Annotated[Optional[str], shown_default("NAME", "those that fit")] = None
     """Array or column of the features, or the output of the network: encoder or projection."""
+    identities: arguments.Labels = None
+    """Column of a file of features that names the rows, if it has no usual name, such as doc_id."""
     top: int = 5
     """Number of the most likely classes to report."""
     error: Annotated[Optional[float], shown_default("SHARE", "no sets")] = None
@@ -79,6 +81,7 @@ def predict(options: Predict) -> None:
             model,
             options.data,
             features=options.features,
+            ids=options.identities,
             top=options.top,
             error=options.error,
             images=options.images,

@@ -42,7 +42,7 @@ def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]
         for f in fields
         if is_number(f.type)
         and not _ROW_NUMBERS.fullmatch(f.name)
-        and f.name.lower() not in naming.IDENTITIES
+        and not naming.is_identity(f.name)
     ]
     floats = [n for n in numbers if t.is_floating(schema.field(n).type)]
     wide = _by_stem(numbers)

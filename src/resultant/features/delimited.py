@@ -42,10 +42,10 @@ def read_csv(path: Path, names: Names) -> pa.Table:
     points = ".," if parse.delimiter == ";" else "."
     inferred = [(_inferred(path, header, parse, point), point) for point in points]
     types, point = max(inferred, key=lambda one: sum(map(is_number, one[0].values())))
-    own = names.identities or usual_name(header, naming.IDENTITIES)
-    if own is not None and types.get(own) == pa.int64():
-        # As the user spells it: 007 is not 7.
-        types[own] = pa.string()
+    label = names.labels or usual_name(header, naming.LABELS)
+    ids = {names.identities, *filter(naming.is_identity, header)} - {label, names.features}
+    # As the user spells them: 007 is not 7.
+    types |= {name: pa.string() for name in ids if types.get(name) == pa.int64()}
     convert = csv.ConvertOptions(column_types=types, decimal_point=point)
     batches, size = [], 0
     with _opened(path) as file:
@@ -55,7 +55,7 @@ def read_csv(path: Path, names: Names) -> pa.Table:
             require_content(size, "columns")
             batches.append(batch)
     table = pa.Table.from_batches(batches, reader.schema)
-    roles = (own, names.labels or usual_name(header, naming.LABELS), names.groups)
+    roles = (*ids, label, names.groups)
     for i, field in enumerate(table.schema):
         text = t.is_string(field.type) and len(table)
         if text and _VECTOR.fullmatch(str(table.column(i)[0])):

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 Location = str | os.PathLike[str]
 
@@ -26,6 +26,8 @@ LABELS = (
     *("variety", "cultivar", "intent", "diagnosis"),
 )
 IDENTITIES = ("identities", "identity", "row_id", "ids", "id")
+# Other names of ids, such as doc_id, user id or imageId.
+_ID = re.compile(r"(.*[_. -])?(id|ID|Id|uuid|UUID)|.*[a-z](Id|ID)", re.DOTALL)
 
 # Files that Hugging Face datasets adds to its folders: results and indices of earlier calls.
 _CACHES = ("cache-", "indices", "tmp")
@@ -45,17 +47,20 @@ _BEFORE = re.compile(rf"{_SPLIT}[/_.-](.+)", re.IGNORECASE | re.DOTALL)
 _AFTER = re.compile(rf"(.+)[/_.-]{_SPLIT}", re.IGNORECASE | re.DOTALL)
 
 
+Unlabelled = Literal["refuse", "skip", "keep"]
+
+
 class Names(NamedTuple):
     """Names of features, labels, identities and groups in files, None for the usual names; the
-    ``columns`` of a table that are its features, if known; and ``unlabelled`` for rows of which
-    some may have no label: labels that are not whole are then not read."""
+    ``columns`` of a table that are its features, if known; and where some rows have no label, if
+    these rows are left out or if no labels are read, in place of an error."""
 
     features: str | None = None
     labels: str | None = None
     identities: str | None = None
     groups: str | None = None
     columns: tuple[str, ...] = ()
-    unlabelled: bool = False
+    unlabelled: Unlabelled = "refuse"
 
 
 class Shard(NamedTuple):
@@ -166,6 +171,11 @@ def usual_name(names: Iterable[str], usual: Sequence[str]) -> str | None:
     """The first of `LABELS` or `IDENTITIES` among the names, in upper or lower case."""
     by_lower = {n.lower(): n for n in sorted(names)}
     return next((by_lower[n] for n in usual if n in by_lower), None)
+
+
+def is_identity(name: str) -> bool:
+    """Return True for the name of a column of ids."""
+    return name.lower() in IDENTITIES or _ID.fullmatch(name) is not None
 
 
 def is_numeral(word: str) -> bool:

@@ -86,6 +86,9 @@ def prepare(
     source = store.splits[0]
     if store.label_files:
         notes.append(f"The labels are those of {listed(store.label_files)}.")
+    if store.skipped:
+        text = counted(store.skipped, "row without a label is", "rows without a label are")
+        notes.append(f"{text} left out; resultant predict reads them.")
     if drop_zeros:
         notes += rows.drop_zeros()
     if len(store.splits) == 1:

@@ -76,6 +76,10 @@ class Rows:
         """Return the number [N] of each row in its file."""
         return torch.arange(len(self))
 
+    def present(self) -> Tensor:
+        """Return True [N] for the rows that have a value."""
+        return ~self[:].reshape(len(self), -1).isnan().any(1)
+
     def select(self, index: Tensor, dtype: torch.dtype | None = None) -> Rows:
         """Return the rows at indices [M], read on demand and converted to ``dtype``."""
         return IndexedRows(self, index, dtype or self.dtype)
@@ -172,6 +176,9 @@ class IndexedRows(Rows):
         self.rows, self.index, self.dtype, self.names = rows, index, dtype, rows.names
         self.shape = (len(index), *rows.shape[1:])
 
+    def present(self) -> Tensor:
+        return self.rows.present()[self.index]
+
     def take(self, index: Tensor) -> Tensor:
         return self.rows.take(self.index[index]).to(self.dtype)
 
@@ -213,6 +220,11 @@ class NonNumericArray:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.shape}"
+
+    def present(self) -> Tensor:
+        """Return True [N] for the rows that have a value."""
+        words, codes = self.read() if self.read else ([""], torch.zeros(self.shape[0]).long())
+        return torch.tensor([word is not None for word in words])[codes]
 
     def select(self, index: Tensor) -> NonNumericArray:
         """Return the rows at indices [M]."""

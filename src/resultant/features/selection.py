@@ -28,6 +28,8 @@ CLASS_NAMES = "class_names"
 WORDS = "words"
 # The labels of the classes as the user has them, which predictions have too.
 CLASS_LABELS = "class_labels"
+UNLABELLED = "fill in these rows, or leave them out by --skip-unlabelled (in Python "
+UNLABELLED += "skip_unlabelled=True); resultant predict reads rows without labels"
 # The metadata with the names of the columns of features, by the name of the features.
 COLUMNS = "columns"
 # The metadata of labels.
@@ -64,6 +66,7 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
     metadata, used = classes | metadata, {what_of(old) for old in chosen.values()}
     if describes & {what_of(name) for name in parts} - used:
         metadata = {n: value for n, value in metadata.items() if n not in DESCRIBED}
+    parts, skipped = _labelled(parts, chosen, called, names.unlabelled == "skip")
     origins = _origins(parts, chosen)
     shown = {what for origin in origins.values() for what in origin.columns}
     left_out = dict.fromkeys(
@@ -94,9 +97,34 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
         "metadata": metadata,
         "called": called,
         "left_out": tuple(left_out),
+        "skipped": skipped,
         "origins": origins,
         "label_files": tuple(file for file in label_files if file not in other_files),
     }
+
+
+def _labelled(
+    parts: Parts, chosen: dict[str, str], called: dict[str, str], skip: bool
+) -> tuple[Parts, int]:
+    """Return the rows that have a label, and the number of the others, which are an error unless
+    they are to be skipped."""
+    parts, skipped = dict(parts), 0
+    for label in [old for new, old in chosen.items() if what_of(new) == "labels"]:
+        pieces = parts[label]
+        kept = [array.present() for _, array in pieces]
+        for (file, _), present in zip(pieces, kept, strict=True):
+            missing = (~present).nonzero()[:, 0].tolist()
+            if missing and not (skip and len(missing) < len(present)):
+                number = "" if len(missing) == 1 else f", the first of {len(missing):,} rows"
+                rule = f"expected {called[label]} of {file} in every row"
+                raise ValueError(f"{rule}, got nothing in row {missing[0]}{number}; {UNLABELLED}")
+            skipped += len(missing)
+        heights = _heights(pieces)
+        for name, own in parts.items():
+            if skipped and split_part(name) == split_part(label) and _heights(own) == heights:
+                selected = zip(own, kept, strict=True)
+                parts[name] = [(file, a.select(of.nonzero()[:, 0])) for (file, a), of in selected]
+    return parts, skipped
 
 
 def _origins(parts: Parts, chosen: dict[str, str]) -> dict[str, Origin]:
@@ -112,7 +140,7 @@ def _origins(parts: Parts, chosen: dict[str, str]) -> dict[str, Origin]:
             continue
         file = [torch.full_like(n, i) for i, n in enumerate(number)]
         names = [chosen.get(f"{split}/{what}") for what in ("identities", "groups")]
-        names += [n for n in parts if split_part(n) == split and what_of(n).lower() in DESCRIPTIONS]
+        names += [n for n in parts if split_part(n) == split and _describes(what_of(n))]
         columns = {
             what_of(name): Column([array for _, array in parts[name]])
             for name in dict.fromkeys(names)
@@ -121,6 +149,11 @@ def _origins(parts: Parts, chosen: dict[str, str]) -> dict[str, Origin]:
         files = tuple(printable(file) for file, _ in pieces)
         origins[split] = Origin(files, torch.cat(file), torch.cat(number), columns)
     return origins
+
+
+def _describes(what: str) -> bool:
+    """Return True for the name of a column that a table shows beside a row."""
+    return naming.is_identity(what) or what.lower() in DESCRIPTIONS
 
 
 def _is_column(pieces: list[tuple[str, AnyArray]], features: list[tuple[str, AnyArray]]) -> bool:
@@ -233,13 +266,18 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
         labels = usual_name(present, naming.LABELS) or _only_words(parts, names)
     else:
         labels = require(names.labels)
-    if names.unlabelled and any(_misses(own) for n, own in parts.items() if what_of(n) == labels):
-        labels = None
+    if names.unlabelled == "keep":
+        pieces = [a for n, own in parts.items() if what_of(n) == labels for _, a in own]
+        if not all(bool(a.present().all()) for a in pieces):
+            labels = None
     if names.identities is not None:
         identities = require(names.identities)
     else:
-        fits = {n for n in present if n.lower() in naming.IDENTITIES and _identifies(parts, n)}
-        identities = usual_name(fits - {labels, names.features}, naming.IDENTITIES)
+        known = dict.fromkeys(what for what in map(what_of, parts) if naming.is_identity(what))
+        fits = [n for n in known if n not in (labels, names.features) and _identifies(parts, n)]
+        identities = usual_name(fits, naming.IDENTITIES)
+        if identities is None:
+            identities = next((n for n in fits if _differ(parts, n)), None)
     groups = None if names.groups is None else require(names.groups)
     if names.features is not None:
         features = {require(names.features)}
@@ -261,21 +299,15 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
     return chosen
 
 
-def _misses(pieces: list[tuple[str, AnyArray]]) -> bool:
-    """Return True for words of which some rows have none."""
-    words = [a.read()[0] for _, a in pieces if isinstance(a, NonNumericArray) and a.read]
-    return any(None in own for own in words)
-
-
 def _only_words(parts: Parts, names: Names) -> str | None:
     """Return the only array of words that may be labels: they repeat, and are not known to be
     another thing."""
-    taken = {*naming.IDENTITIES, *DESCRIPTIONS, SPLIT, CLASS_NAMES}
+    taken = {SPLIT, CLASS_NAMES, names.identities, names.groups}
     features = {len(a) for of_name in parts.values() for _, a in of_name if isinstance(a, Rows)}
     found = set()
     for name, ((_, array), *_) in parts.items():
         what = what_of(name)
-        free = what.lower() not in taken and what not in (names.identities, names.groups)
+        free = what not in taken and not _describes(what)
         flat = len(array.shape) == 1 and array.shape[0] in features
         if free and flat and isinstance(array, NonNumericArray) and array.read is not None:
             words, codes = array.read()
@@ -297,6 +329,17 @@ def _identifies(parts: Parts, what: str) -> bool:
             ):
                 return False
     return True
+
+
+def _differ(parts: Parts, what: str) -> bool:
+    """Return True for an array whose values in each file all differ."""
+    pieces = [part for name, own in parts.items() if what_of(name) == what for part in own]
+    try:
+        ids = [row_numbers(file, what, array)[:] for file, array in pieces]
+    except ValueError:
+        # Some rows have none.
+        return False
+    return all(len(own.unique()) == len(own) for own in ids)
 
 
 def _candidates(parts: Parts) -> set[str]:
@@ -359,7 +402,7 @@ def _values(name: str, file: str, array: AnyArray) -> tuple[list[str], Tensor]:
             if not missing:
                 return [word or "" for word in words], codes
             number = "" if len(missing) == 1 else f", the first of {len(missing):,} rows"
-            hint = "; fill in these rows or leave them out"
+            hint = "; fill in these rows"
             got = f"nothing in row {missing[0]}{number}"
             raise ValueError(f"expected {name} of {file} in every row, got {got}{hint}")
         rule, got = "[N] integers or strings", str(array)

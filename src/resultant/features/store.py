@@ -17,7 +17,7 @@ from resultant._core.text import printable
 from resultant.features import rows as rules
 from resultant.features.arrays import FORMAT, TEXTS, text_tensor
 from resultant.features.declared import total_memory
-from resultant.features.naming import Location, Names, split_part, what_of
+from resultant.features.naming import Location, Names, Unlabelled, split_part, what_of
 from resultant.features.origins import Origin
 from resultant.features.readers import read_arrays
 from resultant.features.rows import INTEGERS, Rows, TensorRows
@@ -36,6 +36,7 @@ class FeatureStore:
         num_classes: The number of classes C; labels are in [0, C).
         called: The names of the arrays in the source.
         left_out: Other arrays of the source, which are not read.
+        skipped: The number of rows without a label that are left out.
         label_files: Files of labels without features.
         origins: The `Origin` of the rows of each split.
 
@@ -55,12 +56,14 @@ class FeatureStore:
         *,
         called: Mapping[str, str] | None = None,
         left_out: Sequence[str] = (),
+        skipped: int = 0,
         label_files: Sequence[str] = (),
         origins: Mapping[str, Origin] | None = None,
     ) -> None:
         """Check the arrays; the arguments are the attributes of the class."""
         self.where, self.metadata = printable(where), dict(metadata or {})
         self.called, self.left_out = dict(called or {}), tuple(left_out)
+        self.skipped = skipped
         self.label_files = tuple(map(printable, label_files))
         try:
             json.dumps(self.metadata, allow_nan=False)
@@ -82,7 +85,7 @@ class FeatureStore:
         identities: str | None = None,
         groups: str | None = None,
         columns: Sequence[str] = (),
-        unlabelled: bool = False,
+        unlabelled: Unlabelled = "refuse",
     ) -> FeatureStore:
         """Open a file, a folder of shards, or .npy files by name as a store.
 
@@ -101,7 +104,8 @@ class FeatureStore:
             groups: The name of integers or strings, of which equal ones keep rows together.
             columns: The columns of a table that are its features, in this order; other columns of
                 numbers are then left out.
-            unlabelled: Leave out labels that some rows do not have, in place of an error.
+            unlabelled: If some rows have no label: ``refuse`` the file, ``skip`` these rows, or
+                ``keep`` all rows and read no labels.
 
         Raises:
             ValueError: A file is missing, broken or does not fit the others.

@@ -33,15 +33,7 @@ from resultant.features.columns import (
 from resultant.features.declared import require_content
 from resultant.features.delimited import read_csv
 from resultant.features.naming import LABELS, Names, usual_name
-from resultant.features.rows import (
-    AnyArray,
-    FileError,
-    FileRows,
-    NonNumericArray,
-    Rows,
-    reading,
-    torch_dtype,
-)
+from resultant.features.rows import AnyArray, FileError, NonNumericArray, Rows, reading, torch_dtype
 
 KIND = {
     ".parquet": "a whole Parquet file of features",
@@ -57,15 +49,17 @@ def read_table(table: Table, names: Names) -> tuple[dict[str, AnyArray], list[st
             raise ValueError("no rows")
         vectors = vector_columns(table.schema, names)
         used = {column for columns in vectors.values() for column in columns}
+        label = names.labels or usual_name(table.schema.names, LABELS)
         arrays: dict[str, AnyArray] = {
-            f.name: table.column_array(f) for f in table.schema if f.name not in used
+            f.name: table.column_array(f, f.name == label)
+            for f in table.schema
+            if f.name not in used
         }
         for name, count in Counter(table.schema.names).items():
             if count > 1:
                 vectors.pop(name, None)
                 arrays[name] = NonNumericArray((table.tops[-1],), f"{count} columns of one name")
         arrays |= {name: TableRows(table, name, columns) for name, columns in vectors.items()}
-        label = names.labels or usual_name(table.schema.names, LABELS)
     return arrays, dataset_class_names(table.schema, label)
 
 
@@ -122,27 +116,24 @@ class Table:
                 with open_parquet(self.path, text) as file:
                     require_sizes(file, range(file.num_row_groups), (name,), name)
                     column = file.read([name]).column(name)
-            if not is_text(self.schema.field(name).type):
-                refuse_null(column, name, 0)
             return column
 
-    def column_array(self, field: pa.Field) -> AnyArray:
+    def column_array(self, field: pa.Field, label: bool) -> AnyArray:
         """Open a column of one value per row, which is read when it is needed."""
         shape, kind = (self.tops[-1],), field.type
-        if is_text(kind):
+        # Ids are texts, of which some rows may have none.
+        if is_text(kind) or (t.is_integer(kind) and naming.is_identity(field.name) and not label):
             return NonNumericArray(shape, str(kind), partial(self._words, field.name))
         value = kind.value_type if t.is_dictionary(kind) else kind
         if not is_number(value) and not t.is_boolean(value):
             return NonNumericArray(shape, str(kind))
-
-        def numbers(start: int, stop: int) -> np.ndarray:
-            return self.column(field.name).cast(value).to_numpy()[start:stop]
-
-        return FileRows(numbers, shape, _torch_dtype(value), decoded=True)
+        return ColumnRows(self, field.name, value)
 
     def _words(self, name: str) -> tuple[list[Any], Tensor]:
         """Read the distinct strings of a column, None for nothing, and the index of each row."""
         column = self.column(name)
+        if t.is_integer(column.type):
+            column = column.cast(pa.string())
         if not t.is_dictionary(column.type):
             column = column.dictionary_encode()
         array = column.unify_dictionaries().combine_chunks()
@@ -162,6 +153,25 @@ def frame_errors() -> Iterator[None]:
         raise
     except ValueError as error:
         raise FileError(f"expected a data frame of features, got: {error}") from None
+
+
+class ColumnRows(Rows):
+    """Numbers [N] of a column of a table; rows that have none are an error when they are read."""
+
+    def __init__(self, table: Table, name: str, kind: pa.DataType) -> None:
+        self.table, self.name, self.kind = table, name, kind
+        self.shape, self.dtype = (table.tops[-1],), _torch_dtype(kind)
+
+    def present(self) -> Tensor:
+        return torch.from_numpy(self.table.column(self.name).is_valid().to_numpy())
+
+    def take(self, index: Tensor) -> Tensor:
+        column = self.table.column(self.name)
+        part = column.take(pa.array(index.numpy())).cast(self.kind)
+        with self.table.reading():
+            if part.null_count:
+                refuse_null(column, self.name, 0)
+        return torch.from_numpy(np.array(part.to_numpy())).to(self.dtype)
 
 
 class TableRows(Rows):

@@ -34,6 +34,7 @@ def analyze(
     fit_fraction: float | None = None,
     seed: int = 0,
     drop_zero_rows: bool = False,
+    skip_unlabelled: bool = False,
     skip_unknown_classes: bool = False,
     estimator: str = "mle",
     temperature: float | None = None,
@@ -62,6 +63,7 @@ def analyze(
         fit_fraction: Fraction of the training rows to fit; the others validate.
         seed: Seed of the held-out rows and of the folds.
         drop_zero_rows: Leave out rows of zero vectors.
+        skip_unlabelled: Leave out rows of a file or data frame that have no label.
         skip_unknown_classes: Leave out validation and test rows of classes without a training row.
         estimator: Estimator of kappa, see `concentration`.
         temperature: Temperature of the vMF classifiers; chosen by default.
@@ -90,6 +92,7 @@ def analyze(
     rows: dict[str, Any] = {"test": test, "val": val, "fit_fraction": fit_fraction, "seed": seed}
     rows |= {"drop_zero_rows": drop_zero_rows, "skip_unknown_classes": skip_unknown_classes}
     names: dict[str, Any] = {"labels": labels, "ids": ids, "groups": groups, "features": features}
+    names["skip_unlabelled"] = skip_unlabelled
     sets = read(X, y, **names, **rows)
     settings = Settings(estimator, temperature, references, metric, device, time_limit)
     settings = replace(settings, theory=out is not None)

@@ -23,9 +23,9 @@ from torch import Tensor
 from resultant._core.files import replacing
 from resultant._core.memory import row_slices
 from resultant.analysis.saved import load_classifier
-from resultant.analysis.write import write_csv
+from resultant.analysis.write import file_order, write_csv
 from resultant.classifiers.files import NAMES
-from resultant.features.naming import Location, kind_of, split_part, what_of
+from resultant.features.naming import Location, Names, kind_of, split_part, what_of
 from resultant.features.store import FeatureStore
 from resultant.images.files import is_image, walk
 from resultant.images.opening import open_pictures
@@ -200,6 +200,7 @@ def predict(
     *,
     network: Location | LoadedNetwork | None = None,
     features: str | None = None,
+    ids: str | None = None,
     top: int = 5,
     error: float | None = None,
     images: Location | None = None,
@@ -218,6 +219,7 @@ def predict(
             features, features [N, p] as an array, or an `ImageSource`.
         network: The network whose features the classifier reads, for pictures.
         features: Name of the features, if several could be.
+        ids: Column of a file of features that names the rows, if it has no usual name.
         top: Number of the most likely classes to report.
         error: Share of the rows of each class whose set may miss the class, for classifiers with
             ``predict_set``; None for no sets.
@@ -230,9 +232,11 @@ def predict(
         progress: Called with the finished pictures and their number.
 
     Returns:
-        A table of Arrow with a row per picture or feature: ``file``, ``row``, ``predicted``,
-        ``probability``, ``predicted_2`` and so on; with ``error`` the ``set`` of classes and
-        ``none_of_these``; and ``trained_on`` for pictures of a network that knows its images.
+        A table of Arrow with a row per picture or feature, in the order of the files: ``file``;
+        ``row``, the number in the file from 0, and the columns of a file of features that name or
+        show its rows, such as ``doc_id``, ``text`` and ``path``; ``predicted``, ``probability``,
+        ``predicted_2`` and so on; with ``error`` the ``set`` of classes and ``none_of_these``; and
+        ``trained_on`` for pictures of a network that knows its images.
 
     Raises:
         ValueError: Model and data do not fit.
@@ -263,8 +267,11 @@ def predict(
         options: dict[str, Any] = {"precision": precision, "workers": workers}
         _pictures(model, source, columns, error, torch.device(device), progress, options)
     else:
-        _features(model, data, columns, error, features)
-    return columns.table()
+        _features(model, data, columns, error, Names(features, identities=ids))
+    table = columns.table()
+    if "split" not in columns.parts:
+        return table
+    return table.take(file_order(table["file"], table["row"]))
 
 
 def holds_images(data: Location, image_column: str = "image") -> bool:
@@ -318,9 +325,7 @@ def _pictures(
         top += len(p)
 
 
-def _features(
-    model: Model, data: Any, columns: Columns, error: float | None, name: str | None
-) -> None:
+def _features(model: Model, data: Any, columns: Columns, error: float | None, names: Names) -> None:
     """Add the predictions of features in a file or an array."""
     if model.classifier is None:
         rule = "expected a classifier of features, or pictures for the network"
@@ -330,7 +335,8 @@ def _features(
         x = torch.as_tensor(np.asarray(data))
         columns.add(np.asarray(model.classifier.predict_proba(x.numpy())), _sets(model, x, error))
         return
-    store = FeatureStore.open(data, features=name, columns=known, unlabelled=True)
+    names = names._replace(columns=known, unlabelled="keep")
+    store = FeatureStore.open(data, **names._asdict())
     width = model.classifier.n_features_in_
     for split in store.splits:
         arrays = [n for n in store.features if split_part(n) == split]
@@ -341,7 +347,7 @@ def _features(
             raise ValueError(f"{rule}, got {got}; --features chooses")
         bytes_per_row = 8 * (width + len(columns.labels))
         rows = next(row_slices(store.shape(fitting[0])[0], bytes_per_row, CHUNK)).stop
-        origin, names = store.origins[split], store.metadata.get("class_names")
+        origin, classes = store.origins[split], store.metadata.get("class_names")
         own = [store[n] for n in store if n == f"{split}/labels"]
         for at, x in store.chunks(fitting[0], rows):
             index = torch.arange(at.start, at.stop)
@@ -351,7 +357,7 @@ def _features(
             if len(store.splits) > 1:
                 found["split"] = len(index) * [split]
             for y in own:
-                found["label"] = [str(names[c] if names else c) for c in y[index].tolist()]
+                found["label"] = [str(classes[c] if classes else c) for c in y[index].tolist()]
             x = x.float()
             with warnings.catch_warnings():
                 # The names have chosen the columns.
