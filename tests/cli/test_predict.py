@@ -109,10 +109,15 @@ def test_networks_of_a_folder_and_of_the_hub(
     rough = other["train/encoder"][-1].float()
     assert not torch.equal(rough, z.half().float())
     assert torch.cosine_similarity(rough, z, dim=0) > 0.999
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    capsys.readouterr()
-    assert call(f"{words.replace('local-dir:saved', 'hf_hub:timm/none')} --out z.safetensors") == 2
-    assert "expected the network timm/none of hf_hub, got: " in capsys.readouterr().err
+    # A hub that does not answer is not asked again, for which it would wait.
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("waits"))
+    for name, remedy in (("hf_hub:timm/none", "local-dir:FOLDER"), ("resnet18", "--weights")):
+        capsys.readouterr()
+        assert call(f"{words.replace('local-dir:saved', name)} --out z.safetensors") == 2
+        error = capsys.readouterr().err
+        assert error.startswith("resultant: expected the ") and remedy in error
+        assert "no answer of http://127.0.0.1:9" in error and error.count("\n") == 1
 
 
 IMAGES = (

@@ -1,9 +1,10 @@
 """Image encoders of timm with a projector and a cosine classifier, and their weights from a file:
 safetensors, or a .pth that holds only tensors."""
 
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,10 @@ SCALE = 30.0
 WRAPPERS = ("state_dict", "state_dict_ema", "model", "model_ema", "teacher", "encoder")
 # Prefixes of the names of weights inside larger networks.
 PREFIXES = ("", "module.", "encoder.", "backbone.", "model.", "module.encoder.", "module.backbone.")
+
+# Seconds in which the Hugging Face hub has to answer.
+ANSWER = 5
+T = TypeVar("T")
 
 
 class Outputs(NamedTuple):
@@ -61,22 +66,43 @@ def timm_encoder(
         # Transformers have a position per patch; timm resizes pretrained positions.
         options["img_size"] = size
     create = partial(timm.create_model, architecture, pretrained=pretrained, **options)
-    try:
+
+    def build() -> nn.Module:
         try:
-            encoder = create(drop_path_rate=drop_path) if drop_path else create()
+            return create(drop_path_rate=drop_path) if drop_path else create()
         except TypeError:
             # A network without stochastic depth.
-            encoder = create()
-    except Exception as error:
-        # The hub, the web and the cache each have their own errors.
-        if not pretrained:
-            raise
+            return create()
+
+    if pretrained:
         rule = f"expected the pretrained weights of {architecture}, fetched by timm"
-        remedy = "without internet, --weights takes a file"
-        raise ValueError(f"{rule}, got: {shortened(one_line(error), 120)}; {remedy}") from None
+        encoder = _fetched(build, rule, "--weights takes a file")
+    else:
+        encoder = build()
     if weights is not None:
         load_encoder(encoder, weights, architecture, configuration.get("classifier") or "")
     return encoder
+
+
+def _fetched(read: Callable[[], T], rule: str, remedy: str) -> T:
+    """Call timm, which may fetch from the Hugging Face hub; of a hub that does not answer, only the
+    cache is read, for it retries every file for half a minute."""
+    constants, http = (vision_module(f"huggingface_hub.{n}") for n in ("constants", "utils"))
+    offline, silence = constants.HF_HUB_OFFLINE, ""
+    try:
+        http.get_session().head(constants.ENDPOINT, timeout=ANSWER)
+    except Exception as error:
+        constants.HF_HUB_OFFLINE = True
+        silence = f"no answer of {constants.ENDPOINT}, and nothing in its cache: "
+        silence += shortened(one_line(error), 120)
+    try:
+        return read()
+    except Exception as error:
+        # The hub, the web, the cache and the disk each have their own errors.
+        got = silence or shortened(one_line(error), 120)
+        raise ValueError(f"{rule}, got: {got}; without internet, {remedy}") from None
+    finally:
+        constants.HF_HUB_OFFLINE = offline
 
 
 @cache
@@ -96,15 +122,15 @@ def elsewhere(architecture: str) -> tuple[dict[str, Any], str, Any] | None:
     """Return the configuration, the name in timm and the arguments of a network of the hub or of a
     folder; None for one of timm."""
     hub, (source, _, name) = vision_module("timm.models._hub"), architecture.partition(":")
-    readers = {"hf-hub": hub.load_model_config_from_hf}
-    readers |= {"local-dir": hub.load_model_config_from_path}
-    if (read := readers.get(source.lower().replace("_", "-"))) is None:
+    rule, kind = f"expected the network {name} of {source}", source.lower().replace("_", "-")
+    if kind == "hf-hub":
+        read = partial(hub.load_model_config_from_hf, name)
+        return _fetched(read, rule, "local-dir:FOLDER is one that timm saved")
+    if kind != "local-dir":
         return None
     try:
-        return read(name)
+        return hub.load_model_config_from_path(name)
     except Exception as error:
-        # The hub, the web and the disk each have their own errors.
-        rule = f"expected the network {name} of {source}"
         raise ValueError(f"{rule}, got: {one_line(error)[:200]}") from None
 
 
