@@ -45,22 +45,6 @@ def test_full_precision_of_older_versions_of_torch(monkeypatch: pytest.MonkeyPat
     assert matmul.allow_tf32 and cudnn.allow_tf32
 
 
-def test_kernels_are_compiled_on_their_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads compile the kernels, and a thread starts on the first device."""
-    pytest.importorskip("triton")
-    from resultant_reproduction.cifar.kernels import conv
-
-    devices: list[int] = []
-    monkeypatch.setattr(torch.cuda, "set_device", devices.append)
-    monkeypatch.setattr(conv.torch, "zeros", lambda *_, device: None)
-    monkeypatch.setattr(conv, "_compiled", lambda variant: (variant, 0))
-    try:
-        assert list(conv._kernels(3)) == conv.VARIANTS
-    finally:
-        conv._kernels.cache_clear()
-    assert devices and set(devices) == {3}
-
-
 def test_missing_operators_are_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed import is forgotten; a module that fails again is refused in one line."""
     declared: list[str] = []

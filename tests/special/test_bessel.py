@@ -13,7 +13,6 @@ import pytest
 import torch
 from flint import arb as ball
 from hypothesis import given, settings, strategies as st
-from scipy import special
 from torch.autograd import gradcheck
 
 from reference import arb, tables
@@ -202,9 +201,7 @@ HUGE = torch.tensor([1e11, 2e11])
         (bessel_ratio, (torch.tensor([1]), X), r"nu of a floating dtype"),
         (bessel_ratio, (-X, X), r"nu >= 0 and finite, got -1 at index 0"),
         (bessel_ratio, (X.clone().requires_grad_(), X), r"nu without gradient"),
-        (bessel_ratio, (1.0, -3.0), r"x >= 0 and finite, got -3"),
         (bessel_ratio, (1.0, X * math.nan), r"x >= 0 and finite, got nan at index 0"),
-        (log_bessel_i, (1.0, -X), r"x >= 0 and finite, got -1 at index 0"),
         (log_bessel_i, (1.0, X.long()), r"x of a floating dtype, got torch.int64"),
         (log_bessel_i, (1.0, [1.0]), r"x to be a tensor or number, got list"),
         (bessel_ratio_integral, (1.0, X, 1e39), r"upper within the range of torch.float32"),
@@ -293,16 +290,6 @@ def test_the_ratio_does_not_exceed_one(nu: float) -> None:
     x = torch.logspace(10, 300, 20_000, dtype=torch.float64)
     for order in as_orders(nu, torch.float64):
         assert (bessel_ratio(order, x) <= 1).all()
-
-
-@pytest.mark.skipif(not hasattr(special._ufuncs, "_iv_ratio"), reason="needs scipy 1.14")
-@pytest.mark.parametrize("p", [2, 3, 4, 17, 128, 1024, 2048, 65536])
-def test_ratio_is_that_of_scipy(p: int) -> None:
-    """A second reference, private there: a continued fraction with compensated sums."""
-    x = torch.logspace(-6, 6, 4001, dtype=torch.float64)
-    private: Any = special._ufuncs
-    theirs = private._iv_ratio(p / 2, x.numpy())
-    np.testing.assert_allclose(bessel_ratio(p / 2 - 1, x), theirs, rtol=5e-16, atol=0)
 
 
 @pytest.mark.usefixtures("with_and_without_kernel")

@@ -89,17 +89,6 @@ def test_nothing_counted_is_not_a_probability_of_zero() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
-@given(models, st.sampled_from([3, 5, 24, 200]))
-def test_errors_of_the_exact_rule_against_counts(model: rs.BinaryModel, p: int) -> None:
-    torch.manual_seed(7)
-    n = 20_000
-    for error, estimate in zip(model.errors(p, "exact"), model.monte_carlo(p, n), strict=True):
-        deviation = math.sqrt(error * (1 - error) / n)
-        assert abs(error - estimate.value) < STANDARD_ERRORS * deviation + 2 / n
-
-
-@pytest.mark.slow
 def test_gaussian_errors_at_the_scale_of_the_transition() -> None:
     worst = []
     for p in DOUBLINGS:
@@ -187,17 +176,6 @@ def test_rate_is_a_legendre_transform(lam: float, beta: float, xi: float) -> Non
 
     least: Any = optimize.minimize_scalar(negative, bracket=(-1.0, 1.0), tol=1e-12)
     assert float(rs.rate_function(xi, lam, beta)) == pytest.approx(-least.fun, rel=1e-9, abs=1e-9)
-
-
-@pytest.mark.parametrize("lam", [0.0, 0.3, 4.0, 50.0])
-@pytest.mark.parametrize("beta", [-1.0, -0.4, 0.0, 0.8])
-def test_rate_is_least_and_zero_at_the_typical_value(lam: float, beta: float) -> None:
-    typical = lam / (1 + math.sqrt(1 + lam**2)) * beta
-    at = torch.tensor(typical, dtype=F64, requires_grad=True)
-    rate = rs.rate_function(at, lam, beta)
-    (slope,) = torch.autograd.grad(rate, at)
-    assert abs(float(rate.detach())) < 1e-14 * (1 + lam)
-    assert abs(float(slope)) < 1e-12 * (1 + lam)
 
 
 def test_rate_is_infinite_from_the_sphere_on() -> None:
