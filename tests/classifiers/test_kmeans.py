@@ -66,21 +66,6 @@ def test_the_mixture_of_the_same_rule_agrees() -> None:
     assert adjusted_rand_score(ours.labels_, theirs.predict(X)) > 0.99
 
 
-def test_weights_repeat_rows() -> None:
-    """From the same start, which k-means++ does not draw."""
-    times = np.arange(len(X)) % 3
-
-    def from_start(rows: np.ndarray, weight: np.ndarray) -> torch.Tensor:
-        tensors = torch.from_numpy(rows), torch.from_numpy(weight.astype(float))
-        given = WeightedRows(*tensors, torch.arange(len(rows)), torch.device("cpu"))
-        return lloyd(given, torch.from_numpy(UNITS[:4]), 50, 0.0)[0]
-
-    repeated = X.repeat(times, axis=0)
-    torch.testing.assert_close(
-        from_start(X, times), from_start(repeated, np.ones(len(repeated))), rtol=0, atol=1e-12
-    )
-
-
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="n_samples >= n_clusters, got N = 3 for 8"):
         SphericalKMeans().fit(X[:3])

@@ -109,18 +109,6 @@ def test_an_infinite_precision_is_the_rule_of_sums(whiten: Any) -> None:
     np.testing.assert_array_equal(refined.predict(Q), plain.predict(Q))
 
 
-def test_the_row_leaves_its_own_class() -> None:
-    """Two far rows of one class: with them it is certain, without it is not."""
-    e = np.eye(3)
-    x, y = np.stack([e[0], e[0], e[1], e[2]]), np.array([0, 0, 1, 1])
-    some = weighted(x, y, classes=2)
-    offsets = torch.cat(refinement(some)._offsets)
-    # Equal rows stand for each other; rows at a right angle do not.
-    torch.testing.assert_close(
-        offsets, GAIN * torch.tensor([0, 0, -(0.5**0.5), -(0.5**0.5)]).double()
-    )
-
-
 def fit_theta(some: Sample) -> Tensor:
     return refinement(some, Metric.fit(some.scattered, 0.3)).fit(PRECISION, nats=0)
 
@@ -213,6 +201,21 @@ def test_the_gain_is_that_of_left_out_rows() -> None:
     gain = left_out_gain(some, some.sums(), None, None)
     theirs = CosinePrototypeClassifier(temperature=1.0).fit(X, Y).scale_
     assert theirs is not None and theirs / 2 < gain < theirs * 2
+
+
+@pytest.mark.parametrize(("classes", "rows", "noise"), [(10, 40, 0.7), (40, 100, 1.2)])
+def test_a_fit_and_its_folds_have_nearly_one_gain(classes: int, rows: int, noise: float) -> None:
+    """Else scores of validation rows are longer or shorter than those of new rows, and sets of
+    classes cover less or more than they promise. Separable classes, whose gain is that of the
+    smoothing, and many rows of which few are errors, which decide."""
+    rng = np.random.default_rng(0)
+    y = np.arange(classes * rows) % classes
+    x = rng.normal(size=(classes, 32))[y] + noise * rng.normal(size=(len(y), 32))
+    some = weighted(x, y, classes=classes)
+    validation = Validation.of_folds(some)
+    number = len(validation.folds(None, 1, PRECISION))
+    gains = [validation._refinable[k].gains[None] for k in range(number)]
+    assert np.mean(gains) == pytest.approx(left_out_gain(some, some.summed, None, None), rel=0.01)
 
 
 @pytest.mark.gpu

@@ -15,19 +15,15 @@ from sklearn.metrics import log_loss
 from torch.nn.functional import cross_entropy
 
 from classifiers.labelled import correlated, sample
-from loss_batches import TAU, C, P, cancelling
 from resultant import CosinePrototypeClassifier, Metric, VMFClassifier
-from resultant.classes.rule import REALIZATIONS
-from resultant.classes.scores import class_scores
 from resultant.classifiers import folds as folding
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.folds import draw_rows, stratified_splits
 from resultant.classifiers.inputs import Sample
-from resultant.classifiers.left_out import ValidationFold, left_out_fold
+from resultant.classifiers.left_out import left_out_fold
 from resultant.classifiers.search import Candidate, Point, Search, departures, simplest
 from resultant.classifiers.validation import LeaveOneOut, Validation
-from resultant.losses import ProCoLoss
 
 F64 = torch.float64
 
@@ -65,26 +61,6 @@ def test_scale_is_the_minimum_of_the_smoothed_loss() -> None:
     s[:, 2] = -torch.inf
     assert 0.5 < fit_scale(s[y < 2], y[y < 2]) < 10
     assert fit_scale(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])) == 1.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 4.0])
-@pytest.mark.parametrize("realization", REALIZATIONS)
-def test_folds_losses_and_class_scores_agree(
-    realization: str, beta: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Classes without a gain, or at beta = 4 with a negative target, are NaN, the others equal."""
-    # As on a GPU, where values are not read.
-    monkeypatch.setattr("resultant._core.validation.should_validate", lambda check, *_: bool(check))
-    loss = ProCoLoss(C, P, TAU, realization, beta)
-    z, y = cancelling()
-    loss.bank.update(z, y)
-    state = loss.state()
-    rho, weight = z @ state.mu.T, torch.ones(1, C, dtype=F64)
-    fold = ValidationFold(rho, y, state.kappa[None], weight, P)
-    expected = class_scores(z, state, TAU, realization, beta)
-    for got in (loss.scores(z), fold.scores(realization, TAU, beta, 0.0)):
-        torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
 def test_splits_are_stratified_and_rows_drawn_by_class(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """Sums of a stream: any batches in any order, forgotten rows and merged parts against one fit."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from resultant.classifiers import sums
 
 clone: Any = base.clone
 X, Y = sample(80)
-Q, T = sample(40, seed=1)
+Q, _ = sample(40, seed=1)
 W = np.random.default_rng(5).uniform(0.1, 2, len(Y))
 
 CLASSIFIERS: list[Any] = [
@@ -166,21 +165,6 @@ def test_a_stream_continues_from_a_file(model: Any, tmp_path: Path) -> None:
         bare.partial_fit(X[40:], Y[40:])
     assert bare.scale_ == half.scale_
     assert (bare.predict(Q) == clone(model).fit(X, Y).predict(Q)).all()
-
-
-def test_labels_of_another_kind_are_refused() -> None:
-    stream = VMFClassifier().partial_fit(X, Y)
-    with pytest.raises(ValueError, match="expected labels of the kind of 0, got 'cat'"):
-        stream.partial_fit(X[:1], ["cat"])
-    assert stream.classes_.tolist() == [0, 1, 2, 3]
-
-
-def test_named_classes_without_rows() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        stream = VMFClassifier().partial_fit(X, Y, classes=range(6)).partial_fit(X, Y, classes=[9])
-    assert stream.classes_.tolist() == [*range(6), 9]
-    assert (np.asarray(stream.predict_proba(Q))[:, 4:] == 0).all()
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=str)

@@ -9,9 +9,8 @@ import pytest
 import torch
 from sklearn.model_selection import StratifiedKFold
 
-from resultant import VMFClassifier, VMFClassifierCV
+from resultant import VMFClassifierCV
 from resultant._core import threads
-from resultant.classifiers.refine import Refinement
 
 
 @pytest.fixture(autouse=True)
@@ -39,21 +38,6 @@ def test_threads_of_a_search(
     folds = Spying(2)
     VMFClassifierCV(cv=folds, refine=None).fit(X, y)
     assert folds.seen == threads_of_fit
-    assert torch.get_num_threads() == 2
-
-
-def test_threads_of_a_refinement_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-
-    def fit(self: Any, precision: float) -> Any:
-        seen.append(torch.get_num_threads())
-        raise ValueError("no fit")
-
-    monkeypatch.setattr(Refinement, "fit", fit)
-    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
-    with pytest.raises(ValueError, match="no fit"):
-        VMFClassifier(refine=1.0).fit(X, y)
-    assert seen == [1]
     assert torch.get_num_threads() == 2
 
 

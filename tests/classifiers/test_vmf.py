@@ -17,7 +17,6 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import frozen_data
-import resultant
 from classifiers.labelled import P, sample
 from resultant._core import memory
 from resultant.classes.rule import REALIZATIONS, Rule
@@ -26,12 +25,10 @@ from resultant.classifiers.cross_validated import VMFClassifierCV
 from resultant.classifiers.inputs import SparseRows
 from resultant.classifiers.mixture import VMFMixture
 from resultant.classifiers.vmf import CosinePrototypeClassifier, VMFClassifier
-from resultant.features.store import FeatureStore
 
 clone: Any = base.clone
 unit: Any = normalize
 TAU = 0.2
-CIFAR = Path(resultant.__file__).parent / "resources" / "cifar100-lt-if100.safetensors"
 BOTH = [VMFClassifier(), CosinePrototypeClassifier()]
 WHITENED = [clone(c).set_params(whiten="within", shrinkage=0.3) for c in BOTH]
 OTHERS = [
@@ -288,18 +285,6 @@ def test_log_marginal_against_scipy() -> None:
     ours = fitted.log_marginal(torch.from_numpy(Q).float())
     assert isinstance(ours, torch.Tensor) and ours.dtype == torch.float32
     np.testing.assert_allclose(ours, np.log(density), rtol=1e-5)
-
-
-def test_real_features() -> None:
-    """Accuracies of the realizations on projections of CIFAR-100-LT, without prior."""
-    store = FeatureStore.open(CIFAR)
-    X, y, Q, t = (store[f"{s}/{w}"] for s in ("train", "test") for w in ("projection", "labels"))
-    fitted = VMFClassifier(estimator="proco").fit(X, y)
-    percent = {r: 100 * fitted.set_params(realization=r).score(Q, t) for r in REALIZATIONS}
-    printed = {"native": 40.0, "angular": 40.5, "cosine": 40.6}
-    assert {r: percent[r] for r in printed} == pytest.approx(printed, abs=0.05)
-    prototypes = CosinePrototypeClassifier().fit(X, y).score(Q, t)
-    assert 100 * prototypes == pytest.approx(percent["cosine"], abs=1e-9)
 
 
 @pytest.mark.gpu
