@@ -18,11 +18,10 @@ from torch import Tensor
 from torch.nn import functional
 
 import resultant
-from resultant.analysis import compare_sets, pictures
+from resultant.analysis import pictures
 from resultant.analysis.candidate import SMALLEST, Candidate, Predictions
 from resultant.analysis.choose import Choice, choose
 from resultant.analysis.evaluate import confusion
-from resultant.analysis.explain import duplicates
 from resultant.analysis.run import Study, run
 from resultant.analysis.split import (
     ACCURACY,
@@ -234,32 +233,6 @@ def test_sliders_have_the_classes_of_their_method(
         np.testing.assert_array_equal(e.kappa[at], one.model.state_.kappa)
 
 
-def test_duplicates_across_and_within_splits() -> None:
-    data = small_set()
-    x = data.test.x.clone()
-    x[5], x[9] = data.train.x[40], data.train.x[2]
-    x[7] = x[6]
-    test = Split("test", x, data.test.y)
-    copies, across = duplicates(replace(data, test=test))
-    assert across == 2 and copies.total == 3 and copies.copies is not None
-    assert copies.places.row.tolist() == [5, 9, 7]
-    assert copies.copies.row.tolist() == [40, 2, 6]
-    assert copies.copies.split.tolist() == ["train", "train", "test"]
-
-
-@pytest.mark.usefixtures("unrefined")
-def test_features_that_do_not_carry_labels() -> None:
-    """All rows are noise, and the largest class has most of them."""
-    noise = small_set(noise=100.0)
-    (study,), _ = run([noise], Settings(metric=ACCURACY))
-    result = study.result
-    assert result is not None
-    assert result.recommendation.key is None and result.recommended is None
-    assert result.recommendation.sentences[0] == "These features do not carry these labels."
-    assert result.recommendation.code == ""
-    assert all(method.difference is None for method in result.methods)
-
-
 def test_confusion() -> None:
     y = torch.tensor([0, 0, 0, 1, 1, 2])
     predicted = torch.tensor([0, 1, 1, 1, 0, 0])
@@ -293,24 +266,6 @@ def test_two_sets_of_one_source() -> None:
     studies, first = run([replace(noisy, name="encoder"), data], Settings(), steps.append)
     assert studies[1].score > studies[0].score and first == 0
     assert "projection: search vMF settings" in steps
-
-
-@pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize("paired", [False, True])
-def test_comparison_of_sets(paired: bool) -> None:
-    """Rows are paired by their identities, in any order; equal labels are not enough."""
-    data = small_set()
-    ids = torch.arange(len(data.test)) if paired else None
-    order = torch.randperm(len(data.test))
-    noise = 2 * torch.randn(data.test.x.shape, generator=torch.Generator().manual_seed(0))
-    a = Split("test", data.test.x + noise, data.test.y, ids)
-    b = Split("test", data.test.x[order], data.test.y[order], None if ids is None else ids[order])
-    studies = [run([replace(data, test=t)])[0][0] for t in (a, b)]
-    found = compare_sets(studies, 0, 1)
-    assert found.paired == paired and found.difference.verdict == "better"
-    assert "B is better than A" in found.sentence and found.difference.p_value < 0.05
-    (same,) = {v.name for s in studies if s.result and (v := s.result.recommended)} or {""}
-    assert "A has" in found.sentence and same in found.sentence
 
 
 @pytest.mark.usefixtures("one_precision")

@@ -1,6 +1,8 @@
 """From the user's rows to what he reads: rows lead back, one split, what is saved is what is
-tested, labels as he has them."""
+tested, labels as he has them, sets of classes, refusals."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,13 @@ import torch
 
 import resultant
 from resultant import VMFClassifier
+from resultant.analysis.metrics import UnansweredError, plain
 from resultant.analysis.read import read
+from resultant.analysis.references import table as references
 from resultant.analysis.run import run
-from resultant.analysis.sets import sets_of
-from resultant.analysis.split import FeatureSet
+from resultant.analysis.sets import ERROR, sentence, sets_of
+from resultant.analysis.split import FeatureSet, Split, plan
+from small_features import small_set
 
 KINDS = ("csv", "csv.gz", "parquet", "several", "frame", "numpy")
 N, P = 150, 6
@@ -286,3 +291,50 @@ def test_a_classifier_without_ranks_has_no_sets() -> None:
     assert sets_of(model, torch.from_numpy(X)) is None
     ranked = sets_of(VMFClassifier().fit(X, y), torch.from_numpy(X))
     assert ranked is not None and ranked.shape == (60, 3)
+
+
+@pytest.mark.usefixtures("one_precision")
+@pytest.mark.parametrize("words", [True, False])
+def test_sets_of_the_saved_classifier(words: bool, tmp_path: Path) -> None:
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(4), [80, 60, 40, 7])
+    X = np.eye(6)[y] + 0.45 * rng.normal(size=(len(y), 6))
+    y = np.array(["ant", "bee", "cat", "dog"])[y] if words else 3 * y
+    result = resultant.analyze(X, y, out=tmp_path, references="none").first
+    table = pq.read_table(tmp_path / "predictions.parquet").to_pandas()
+    model: Any = resultant.load_classifier(tmp_path / "classifier.safetensors")
+    sets = model.predict_set(X[table["row"]], ERROR)
+    for found, row in zip(table["set"], sets, strict=True):
+        assert list(found) == [str(label) for label in model.classes_[row]]
+    assert result.sets is not None
+    number = sets.sum(1)
+    assert result.sets.single == pytest.approx((number == 1).mean())
+    assert result.sets.empty == pytest.approx((number == 0).mean())
+    assert result.sets.size == pytest.approx(number.mean())
+    own = sets[np.arange(len(table)), np.searchsorted(model.classes_, y[table["row"]])]
+    assert result.sets.missed == pytest.approx(1 - own.mean())
+    # The last class has six training rows, of which none can be one in ten.
+    assert result.sets.hollow.tolist() == [3] and sets[:, 3].all()
+    text = sentence(result.data, result.sets)
+    assert f"{100 * result.sets.single:.1f} % of the sets have one class" in text
+    name = "dog" if words else "class 9"
+    assert text.endswith(f"too few rows, and are in every set: {name}.")
+    page = (tmp_path / "index.html").read_text().replace("\u00a0", " ")
+    assert text.replace("'", "&#39;") in page
+
+
+SET = small_set()
+ONE = replace(SET, test=Split("test", SET.test.x[:1], SET.test.y[:1]))
+REFUSED: list[tuple[type[Exception], Callable[[], Any], str]] = [
+    (ValueError, lambda: references(SET, plan(SET), "some"), "references among"),
+    (ValueError, lambda: resultant.analyze(np.eye(3), None), "expected labels y"),
+    (ValueError, lambda: resultant.analyze(np.eye(3), [0, 1]), "features .N, p. and labels"),
+    (ValueError, lambda: resultant.analyze("a.npz", [0, 1]), "expected a path alone"),
+    (UnansweredError, lambda: plan(ONE), "two test rows"),
+    (TypeError, lambda: plain({1}), "expected a result of numbers, names and arrays, got set"),
+]
+
+
+@pytest.mark.parametrize(("kind", "call", "message"), REFUSED)
+def test_refused(kind: type[Exception], call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        call()
