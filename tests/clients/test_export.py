@@ -114,22 +114,3 @@ def test_latent_direction_in_pyro() -> None:
     assert samples["mu"].mean(0) @ mean > 0.99
     estimate = VonMisesFisher.fit(data).concentration
     assert 0.7 < samples["kappa"].mean() / estimate < 1.3
-
-
-def test_maximum_likelihood_in_pyro() -> None:
-    pyro, vmf = pytest.importorskip("pyro"), pyro_class()
-    data = VonMisesFisher(torch.eye(8)[0], torch.tensor(30.0)).sample((200,))
-
-    def model() -> None:
-        mu = pyro.param("mu", torch.ones(8))
-        kappa = pyro.param("kappa", torch.tensor(1.0), pyro.distributions.constraints.positive)
-        with pyro.plate("samples", len(data)):
-            pyro.sample("x", vmf(nn.functional.normalize(mu, dim=-1), kappa), obs=data)
-
-    pyro.clear_param_store()
-    optimizer = pyro.optim.Adam({"lr": 0.1})
-    svi = pyro.infer.SVI(model, lambda: None, optimizer, pyro.infer.Trace_ELBO())
-    for _ in range(400):
-        svi.step()
-    expected = VonMisesFisher.fit(data).concentration
-    torch.testing.assert_close(pyro.param("kappa").detach(), expected, rtol=1e-2, atol=0)

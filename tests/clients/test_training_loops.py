@@ -2,11 +2,9 @@
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
-import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -196,31 +194,6 @@ def test_trainer_of_transformers(tmp_path: Path) -> None:
     assert torch.equal(resumed.loss.state().count, whole.loss.state().count)
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         torch.testing.assert_close(b, a)
-
-
-def test_skorch() -> None:
-    """The net of the how-to: probabilities are those of the scores and the prior."""
-    skorch = pytest.importorskip("skorch")
-
-    class Net(skorch.NeuralNetClassifier):
-        def get_loss(self, y_pred: Tensor, y_true: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            return self.criterion_(y_pred, y_true)
-
-        def predict_proba(self, X: Any) -> np.ndarray:
-            z = self.forward(X)
-            with torch.no_grad():
-                logits = self.criterion_.eval().scores(z) + self.criterion_.log_prior
-            return logits.softmax(-1).numpy()
-
-    x, y = data().tensors
-    network, loss = made()
-    quiet = {"train_split": None, "verbose": 0}
-    net = Net(network, criterion=loss, lr=0.1, max_epochs=20, batch_size=SIZE, **quiet)
-    net.fit(x.numpy(), y.numpy())
-    chances = net.predict_proba(x.numpy())
-    assert math.isclose(float(chances.sum()), ROWS, rel_tol=1e-5)
-    assert (net.predict(x.numpy()) == chances.argmax(1)).all()
-    assert net.score(x.numpy(), y.numpy()) > 0.9
 
 
 FULLY_SHARDED = """

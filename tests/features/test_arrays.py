@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings, strategies as st
 
 from embedding_files import N, Save, X, Y, opened, refused, write
 from resultant.features import FeatureStore, declared
@@ -217,25 +216,3 @@ def test_every_truncation_is_noticed(kind: str, tmp_path: Path) -> None:
     for cut in [*range(0, len(whole), 97), len(whole) - 1]:
         path.write_bytes(whole[:cut])
         refused(given)
-
-
-@pytest.mark.slow
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(place=st.integers(0, 10_000), value=st.integers(0, 255), kind=st.sampled_from(BINARY))
-def test_a_changed_byte_is_an_error_or_other_values(
-    place: int, value: int, kind: str, tmp_path: Path
-) -> None:
-    path = tmp_path / f"X{kind}"
-    write(path, {"X": X, "labels": Y})
-    data = bytearray(path.read_bytes())
-    data[place % len(data)] = value
-    path.unlink()
-    path.write_bytes(data)
-    message = str(path)
-    try:
-        FeatureStore.open({"features": path} if kind == ".npy" else path).check()
-    except ValueError as error:
-        message = str(error)
-    assert str(path) in message and "\n" not in message
