@@ -112,22 +112,12 @@ def compute(evidence: Evidence) -> dict[tuple[str, str], Any]:
 
 @pytest.mark.slow
 def test_stores_and_analyzed_records(tmp_path: Path) -> None:
-    """The grid of tab:cross-backbone from a store of validation images, and the same from a record
-    that keeps it."""
+    """The cells of tab:cross-backbone from a store of validation images (`test_chain` has their
+    numbers), and the same from a record that keeps the grid."""
     store, none = "imagenet-lt-resnet50", ("β = 0, γ = 0", "ResNeXt-50")
     evidence = added(tmp_path, store, held_out="val")
-    result, grid = compute(evidence), evidence.analysis(store, "projection").grid
-    assert grid is not None and result[none] is None
-    for beta in (0.0, 1.5):
-        for gamma in (-1.0, 1.0):
-            edited, native = (
-                grid.point("temperature", beta, gamma),
-                grid.point("native", gamma=gamma),
-            )
-            ours = result[f"β = {beta:g}, γ = {gamma:g}", "ResNet-50"]
-            assert edited.accuracy is not None and native.accuracy is not None
-            change = edited.accuracy - native.accuracy
-            assert ours.mean == pytest.approx(100 * change, abs=1e-12)
+    result = compute(evidence)
+    assert result[none] is None
     unstated = compute(added(tmp_path, "imagenet-lt-resnext50"))
     assert unstated[none] == result[none[0], "ResNet-50"]
     kept = {"proco": evidence.summary(store, "projection", "proco")}

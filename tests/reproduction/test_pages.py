@@ -12,9 +12,7 @@ import pytest
 from resultant._core.text import with_minus
 from resultant_reproduction import ITEMS, Evidence, Outcome, Records
 from resultant_reproduction.cells import charts
-from resultant_reproduction.cells.cells import Cell, parse_cell
 from resultant_reproduction.cells.charts import comparison, svg
-from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.pages import document
 from resultant_reproduction.pages.claims import Claim
 from resultant_reproduction.pages.write import contents, link_labels, make_page
@@ -138,25 +136,3 @@ def test_names_and_links() -> None:
     for kind, file in (("table", "tables"), ("figure", "figures")):
         for name, about in tomllib.loads((printed / f"{file}.toml").read_text()).items():
             assert page_name(f"{kind[:3]}:{name}") == f"{kind}-{about['number']:02}"
-
-
-def test_a_difference_is_drawn_where_it_is() -> None:
-    cells = [
-        Cell("a", "0.12345", parse_cell("1.5 ± 0.2"), Value(1.75, 0.1, 3), planned=3),
-        Cell("b", "0.12345", parse_cell("2.0"), Value(1.0), planned=1),
-        Cell("c", "0.12345", parse_cell("2.0"), None, external=True),
-    ]
-    figure = comparison(cells)
-    ax: Any = figure.axes[0]
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["a [3]", "b [1]"]
-    marks = [line for line in ax.lines if line.get_marker() == "o" and len(line.get_xdata())]
-    places = [(*line.get_xdata(), round(line.get_ydata()[0])) for line in marks]
-    assert places == [(0.25, 0), (-1.0, 1)]
-    assert [line.get_markerfacecolor() == "none" for line in marks] == [False, True]
-    # Without numbers of ours the printed ones are drawn.
-    ax = comparison(cells[2:]).axes[0]
-    assert [list(line.get_xdata()) for line in ax.lines if line.get_marker() == "D"][-1] == [2.0]
-    # The file has coordinates of two decimals; titles are text.
-    drawing = svg(figure)
-    assert ">0.12345<" in drawing and drawing == svg(comparison(cells))
-    assert not re.search(r'[ "]-?\d+\.\d{3,}', re.sub(r">[^<]*<", "><", drawing))

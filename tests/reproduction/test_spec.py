@@ -4,20 +4,17 @@ import os
 import re
 import statistics
 import tomllib
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from resultant_reproduction import ITEMS, Item
-from resultant_reproduction.cells.cells import Cell, Change, Outcome, load, parse_cell, printed_rows
-from resultant_reproduction.cells.statistics import Value, over_settings
-from resultant_reproduction.cells.text import p_text
+from resultant_reproduction import ITEMS
+from resultant_reproduction.cells.cells import Cell, load, parse_cell, printed_rows
+from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.pages import queries
 from resultant_reproduction.recipes.records import identity
-from resultant_reproduction.runs.items import Entry
 from resultant_reproduction.runs.plans import PLANS, RULES, controlled
 from resultant_reproduction.studies import control_matrix as controls
 
@@ -103,50 +100,6 @@ def test_cells_of_the_paper() -> None:
     assert Value.of([1.0, 2.0, 4.0]) == (7 / 3, statistics.stdev([1, 2, 4]), 3)
     # What is rounded to zero is not negative.
     assert [Value(-0.004).text(2, sign) for sign in (True, False)] == ["+0.00", "0.00"]
-
-
-def test_the_verdict_of_a_change() -> None:
-    """By two intervals: of ours, and of ours less printed."""
-    near, wide = (0.3, 0.5, 0.4, 0.6), (0.5, -0.4, 0.1)
-    for printed, values, verdict in (
-        (0.5, near, "confirmed"),
-        (2, near, "same direction, other size"),
-        (-1, near, "not reproduced"),
-        (0.5, wide, "inconclusive (9 seeds per arm)"),
-        (5.0, wide, "not reproduced"),
-        (0.5, (0.5,), "inconclusive"),
-        (0.5, (), "needs data"),
-        # A change that the paper does not have, and one that it prints as none.
-        *((None, wide, "–"), (0.0, wide, "–")),
-    ):
-        change = Change("", "", printed, dict(enumerate(values)))
-        assert change.verdict == verdict and change.interval == over_settings([values])
-    assert [p_text(p) for p in (None, 0.0004, 0.0006)] == ["–", "< 0.001", "0.001"]
-    assert [p_text(p) for p in (0.0497, 0.0502, 0.0506)] == ["0.0497", "0.0502", "0.051"]
-
-
-def test_status() -> None:
-    """Available parts, parts that need trainings and parts that need data, with their numbers."""
-    paper, ours = parse_cell("86.28"), Value(86.0)
-    have, none = Cell("a", "b", paper, ours), Cell("a", "b", paper)
-    away, begun = Cell("a", "b", paper, external=True), Cell("a", "b", paper, ours, planned=3)
-    entry = Entry("t", "tab:t", plans=("main",), data="images")
-    table = Item(entry, lambda evidence: Outcome())
-    figure = replace(table, entry=table.entry._replace(plans=()))
-    settings = replace(figure, entry=figure.entry._replace(source="settings of the code"))
-    for item, cells, status in (
-        (table, [have], "rerun"),
-        (table, [have, away], "partly rerun (1 of 2; 1 needs data we may not ship)"),
-        (table, [have, away, away], "partly rerun (1 of 3; 2 need data we may not ship)"),
-        (table, [have, begun], "partly rerun (2 of 2, 1 with fewer seeds than planned)"),
-        (table, [have, none], "partly rerun (1 of 2)"),
-        (table, [none, away], "not run yet"),
-        (figure, [have, none], "partly rerun (1 of 2; 1 needs data we may not ship)"),
-        (figure, [none], "needs data we may not ship"),
-        # Presets beside printed settings are no runs.
-        (settings, [have], "compared with our settings"),
-    ):
-        assert item.status(Outcome(cells)) == status
 
 
 def test_catalogue() -> None:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from scipy.stats import nct, norm, t, ttest_1samp, ttest_ind
 
-from resultant_reproduction.cells.cells import load
 from resultant_reproduction.cells.statistics import (
     VERDICTS,
     Judgement,
@@ -28,15 +27,7 @@ from resultant_reproduction.cells.statistics import (
     variance_ratio,
 )
 from resultant_reproduction.frozen.calibration import over_queries
-from resultant_reproduction.pages.claims import (
-    HEADINGS,
-    MIXED,
-    Claim,
-    margin,
-    printed,
-    tally,
-    together,
-)
+from resultant_reproduction.pages.claims import MIXED, Claim, margin, tally, together
 
 CONFIRMED, OTHER_SIZE, INCONCLUSIVE, NOT_REPRODUCED, NEEDS_DATA = VERDICTS
 A, B = [1.0, 2.0, 4.0, 3.5], [0.5, 0.25, 1.5]
@@ -206,21 +197,6 @@ def test_interval_over_queries_is_the_paired_one() -> None:
     x = torch.randn(400, generator=torch.Generator().manual_seed(1)).double()
     result, spread = over_queries(x, torch.zeros_like(x)), float(x.std(correction=0)) / 20
     assert result.high == pytest.approx(result.mean + norm.ppf(0.975) * spread)
-
-
-@pytest.mark.slow
-def test_claims_are_complete(judged: dict[str, Claim]) -> None:
-    questions = [question["name"] for question in load("pages/claims")["question"]]
-    assert 40 <= len(judged) <= 60 and len(questions) == 8
-    for name, claim in judged.items():
-        assert claim.entry["question"] in questions, name
-        assert claim.judgement.verdict in VERDICTS, name
-        assert len(claim.row()) == len(HEADINGS) and all(claim.row()), name
-    assert {question["claim"] for question in load("pages/claims")["question"]} <= set(judged)
-    # The mean of a printed column over the conditions of the claim.
-    encoder, ten = (judged[f"frozen-{of}"].entry for of in ("cifar100-encoder", "cifar10"))
-    assert printed(encoder) == pytest.approx((3.63 + 4.39 + 4.82) / 3)
-    assert printed(ten) == pytest.approx(-(0.75 + 0.14 + 0.74 + 0.23) / 4)
 
 
 def claim(verdict: str, **entry: object) -> Claim:

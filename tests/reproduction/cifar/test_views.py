@@ -125,13 +125,6 @@ def torchvision_policy() -> list[Any]:
     return [[(snake.get(n, n.lower()), p, level) for n, p, level in pair] for pair in pairs]
 
 
-def test_policy_equals_torchvision() -> None:
-    for ours, theirs in zip(POLICY, torchvision_policy(), strict=True):
-        for (name, p, level), (other, q, at) in zip(ours, theirs, strict=True):
-            assert (name, p) == (other, q)
-            assert at in (None, level)
-
-
 def test_steps_are_drawn_with_their_probabilities() -> None:
     n = 60_000
     drawn = ClassificationView().draw(torch.full((n, 2), SMALL), seeded(13))

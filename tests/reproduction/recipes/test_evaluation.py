@@ -4,16 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from images.photos import photo, write_folder
+from images.photos import write_folder
 from listed import SMALL
 from resultant.classes.rule import REALIZATIONS
 from resultant.features.store import FeatureStore
-from resultant.images.indexable import open_indexable
 from resultant.images.opening import open_images
 from resultant.images.source import ImageSplits
 from resultant.training.checkpoints import load_network
@@ -113,14 +111,3 @@ def test_a_long_tailed_subset_has_two_pools(data: ImageSplits, tmp_path: Path) -
         torch.testing.assert_close(x, alone.spaces[space][0], rtol=1e-3, atol=1e-3)
     (record,) = evaluate(trained, features, 3, "test", PROBES)
     assert record["probes"].keys() == {"long_tail", "balanced"} and record["train_images"] == 6
-
-
-@pytest.mark.slow
-def test_any_indexable_trains(tmp_path: Path) -> None:
-    """Pairs of images and labels, with no file behind them."""
-    items = [(np.array(photo(i, (40, 34))), i % 2) for i in range(8)]
-    source = open_indexable(items, class_names=["cat", "dog"])
-    splits = ImageSplits(source, test=open_indexable(items[:4], class_names=["cat", "dog"]))
-    trained = train_once(splits, tmp_path)
-    assert trained.job.class_names == ("cat", "dog")
-    assert np.isfinite(trained.metrics["native-seed0"]["loss"])
