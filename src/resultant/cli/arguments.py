@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
 
 import tyro
+from tyro.constructors import PrimitiveConstructorSpec
 
 from resultant._core.text import counted, listed
 
@@ -52,6 +52,19 @@ def shown_default(metavar: str, text: str) -> object:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {text})")
 
 
+def one_of(*names: str) -> Any:
+    """Describe an option of these names whose default is None, which tyro would list among the
+    names of a Literal."""
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="NAME",
+        instance_from_str=lambda words: words[0],
+        is_instance=lambda value: value is None or value in names,
+        str_from_instance=lambda value: [str(value)],
+        choices=names,
+    )
+
+
 Data = Annotated[
     Optional[Path],
     shown_default("PATH", f"none; for recipes of the paper ${DATA_VARIABLE} or ./data"),
@@ -60,7 +73,8 @@ Labels = Annotated[Optional[str], shown_default("NAME", "inferred from the names
 OptionalPath = Annotated[Optional[Path], shown_default("PATH", "none")]
 Workers = Annotated[Optional[int], shown_default("INT", "one per core")]
 Log = Annotated[
-    Optional[Literal["tensorboard", "mlflow", "wandb"]],
+    Optional[str],
+    one_of("tensorboard", "mlflow", "wandb"),
     shown_default("{tensorboard,mlflow,wandb}", "none"),
 ]
 Device = Annotated[str, tyro.conf.arg(metavar="DEVICE")]
@@ -80,8 +94,9 @@ class FeatureOptions:
     """Array or column that identifies each row by an integer or a string."""
     groups: Annotated[Optional[str], shown_default("NAME", "none")] = None
     """Array or column whose equal values keep rows in one split and fold, such as a patient."""
-    # Not a Literal: tyro would list None among the choices.
-    metric: Annotated[Optional[str], shown_default("NAME", "by the class sizes")] = None
+    metric: Annotated[
+        Optional[str], one_of(*METRICS), shown_default("NAME", "by the class sizes")
+    ] = None
     """Metric that chooses: accuracy, or balanced, the mean of the accuracies of the classes."""
     seed: int = 0
     """Seed of the held-out rows and of the folds."""
@@ -116,10 +131,6 @@ class FeatureOptions:
         from resultant.report.page import require_report_folder
         from resultant.score.limits import require_temperature
 
-        if self.metric not in (None, *METRICS):
-            match = get_close_matches(self.metric, METRICS, 1)
-            hint = f"; did you mean {match[0]}?" if match else ""
-            raise ValueError(f"expected --metric accuracy or balanced, got {self.metric!r}{hint}")
         require_report_folder(self.out)
         if self.json is not None and str(self.json) != STDIN:
             require_writable_folder(self.json.parent, "the folder of --json")

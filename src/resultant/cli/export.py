@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Optional
 
 import tyro
 
@@ -33,7 +33,9 @@ class Export:
     timm: arguments.NetworkOptions = field(default_factory=arguments.NetworkOptions)
     """A timm network in its place."""
     features: Annotated[
-        Optional[Literal["encoder", "projection"]], shown_default("NAME", "those that fit")
+        Optional[str],
+        arguments.one_of("encoder", "projection"),
+        shown_default("NAME", "those that fit"),
     ] = None
     """The output of the network that a classifier reads."""
 

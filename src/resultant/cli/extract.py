@@ -43,7 +43,9 @@ class Extract:
     """n_max / n_min of a long-tailed subset of the training images; 1 for equal classes."""
     subset_seed: Annotated[Optional[int], shown_default("INT", "as in training")] = None
     """Seed that selects the images of the long-tailed subset."""
-    split: Annotated[Optional[Literal["val", "test"]], shown_default("{val,test}", "all")] = None
+    split: Annotated[
+        Optional[str], arguments.one_of("val", "test"), shown_default("{val,test}", "all")
+    ] = None
     """The one held-out split to store."""
     labels: Annotated[bool, tyro.conf.arg(help_behavior_hint="(default: labels are read)")] = True
     """Take every image below a folder, a list of paths, or Parquet, without labels."""
