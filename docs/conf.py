@@ -42,6 +42,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "myst_nb",
+    "contents",
     "generated_pages",
     "links",
     "mathml",
