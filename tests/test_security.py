@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 import resultant
-from cli.conftest import TRAIN, write_cifar
+from cli.conftest import TRAIN
 from programs import run_program
 from resultant.features.store import write_store
 from small_features import small_features
+from tiny_cifar import write_cifar
 from torture import ROOT
 
 SOURCE = Path(resultant.__file__).parent

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from resultant.training.config import Run
@@ -29,6 +30,14 @@ def tiny_cifar(num_classes: int = 4, each: int = 12, test: int = 5, size: int = 
 
     names = tuple(f"class {c}" for c in range(num_classes))
     return Cifar(*images(each), *images(test), class_names=names, dataset="cifar10")
+
+
+def write_cifar(folder: Path, train: int, test: int = 3) -> Path:
+    """Write CIFAR-10 of few training and test images per class, as an .npz."""
+    data = tiny_cifar(10, train, test)
+    names = ("train_images", "train_labels", "test_images", "test_labels")
+    np.savez(folder / "cifar10.npz", **{name: getattr(data, name).numpy() for name in names})
+    return folder
 
 
 def one_thread() -> Iterator[None]:

@@ -1,11 +1,13 @@
 """``python -m torture``: run all kinds for a time and print every failure."""
 
-import argparse
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Literal
+
+import tyro
 
 from torture import files, kills
 
@@ -13,21 +15,25 @@ from torture import files, kills
 KINDS = {"files": files.trials, "kills": kills.trials}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)}; default all")
-    parser.add_argument("--minutes", type=float, default=5, help="for all kinds together")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of all choices")
-    options = parser.parse_args()
-    if unknown := set(options.kinds) - set(KINDS):
-        parser.error(f"expected kinds among {', '.join(KINDS)}, got {', '.join(sorted(unknown))}")
-    chosen, failures = options.kinds or list(KINDS), 0
-    print(f"seed {options.seed}: {', '.join(chosen)}", flush=True)
+def main(
+    kinds: tyro.conf.Positional[tuple[Literal[tuple(KINDS)], ...]] = (),  # pyright: ignore
+    minutes: float = 5,
+    seed: int = int(time.time()),
+) -> int:
+    """Run all kinds for a time and print every failure.
+
+    Args:
+        kinds: Kinds of trials; all by default.
+        minutes: For all kinds together.
+        seed: Of all choices.
+    """
+    chosen, failures = kinds or tuple(KINDS), 0
+    print(f"seed {seed}: {', '.join(chosen)}", flush=True)
     for name in chosen:
-        end = time.monotonic() + 60 * options.minutes / len(chosen)
+        end = time.monotonic() + 60 * minutes / len(chosen)
         with tempfile.TemporaryDirectory(prefix="torture-") as folder:
             trials, wrong = 0, 0
-            for text, failure in KINDS[name](Path(folder), random.Random(options.seed)):
+            for text, failure in KINDS[name](Path(folder), random.Random(seed)):
                 trials += 1
                 if failure:
                     wrong += 1
@@ -40,4 +46,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tyro.cli(main))

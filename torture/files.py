@@ -35,6 +35,9 @@ REPORTED = (ValueError, OSError, MemoryError)
 def trials(folder: Path, rng: random.Random) -> Iterator[tuple[str, str]]:
     """Read what once broke a reader, then valid files, then mutations of each format in turn."""
     inputs = write_inputs(folder / "inputs")
+    for reader in READERS.values():
+        # Raises if a valid input is refused: its mutations would all be, before they are read.
+        reader.read(inputs / reader.input)
     for name, path in kept():
         yield f"kept {path}", read([(name, path)])[0]
     while True:

@@ -1,9 +1,7 @@
 """The readers of files from outside, each with a valid input of its format."""
 
-import pickle
 import shutil
 import sys
-import tarfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,11 +89,9 @@ def write_inputs(folder: Path) -> Path:
 
 
 def write_features(folder: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.feather
-    import pyarrow.parquet
     import torch
 
+    from embedding_files import write
     from resultant import ClassStatistics
     from resultant.features import write_store
 
@@ -110,26 +106,23 @@ def write_features(folder: Path) -> None:
     np.savez(folder / "plain.npz", **named)
     np.savez_compressed(folder / "packed.npz", **named)
     x, y = arrays["train/features"], arrays["train/labels"]
-    np.save(folder / "a.npy", x)
-    np.save(folder / "a_labels.npy", y)
-    torch.save({"features": torch.from_numpy(x), "labels": torch.from_numpy(y)}, folder / "a.pt")
-    table = pa.table({"embedding": list(x), "label": [f"class {label}" for label in y]})
-    pyarrow.parquet.write_table(table, folder / "a.parquet")
-    pyarrow.feather.write_feather(table, str(folder / "a.arrow"))
-    lines = [",".join(map(str, (label, *row))) for label, row in zip(y, x, strict=True)]
-    names = ",".join(["label", *(f"x{i}" for i in range(8))])
-    (folder / "a.csv").write_text("\n".join([names, *lines, ""]))
+    write(folder / "x.npy", {"a": x, "a_labels": y})
+    write(folder / "a.pt", {"features": x, "labels": y})
+    words = np.array([f"class {label}" for label in y])
+    for kind in (".parquet", ".arrow"):
+        write(folder / f"a{kind}", {"embedding": x, "label": words})
+    write(folder / "a.csv", {"label": y} | {f"x{i}": x[:, i] for i in range(8)})
     sums = ClassStatistics(4, 8)
     sums.update(torch.nn.functional.normalize(torch.from_numpy(x), dim=1), torch.from_numpy(y))
     sums.save(folder / "statistics.safetensors")
 
 
 def write_images(folder: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet
     from PIL import Image
 
-    from tiny_cifar import tiny_cifar
+    from images.photos import write_parquet
+    from reproduction.cifar.test_data import batch_files, tar, tiny
+    from tiny_cifar import write_cifar
 
     for label in range(2):
         for i, kind in enumerate(("jpg", "jpg", "webp", "png", "jpg")):
@@ -137,25 +130,11 @@ def write_images(folder: Path) -> None:
             path = folder / "images" / split / f"class {label}" / f"{i}.{kind}"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (24, 16), (90 * label, 40 * i, 90)).save(path)
-    paths = sorted((folder / "images").rglob("*.png"))
-    rows = [{"bytes": path.read_bytes(), "path": path.name} for path in paths]
-    (folder / "table").mkdir()
-    labels = [path.parent.name for path in paths]
-    table = pa.table({"image": rows, "label": labels})
-    pyarrow.parquet.write_table(table, folder / "table" / "train-0.parquet")
-    data = tiny_cifar(10, 6, 3)
-    names = ("train_images", "train_labels", "test_images", "test_labels")
-    np.savez(folder / "cifar10.npz", **{name: getattr(data, name).numpy() for name in names})
-    rng = np.random.default_rng(2)
-    inner = folder / "cifar-10-batches-py"
-    inner.mkdir()
-    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-        pixels = rng.integers(1, 256, (4, 3072)).astype(np.uint8)
-        batch = {b"data": pixels, b"labels": [0, 1, 2, 3], b"filenames": [b"a.png"] * 4}
-        (inner / name).write_bytes(pickle.dumps(batch, 2))
-    with tarfile.open(folder / "cifar10.tar.gz", "w:gz") as archive:
-        archive.add(inner, inner.name)
-    shutil.rmtree(inner)
+    paths = sorted((folder / "images" / "train").rglob("*.*"))
+    images, labels = [path.read_bytes() for path in paths], [path.parent.name for path in paths]
+    write_parquet(folder / "table" / "train-0.parquet", labels, images=images)
+    write_cifar(folder, 6)
+    tar(folder / "cifar10.tar.gz", batch_files("cifar10", tiny("cifar10")))
 
 
 def write_network(folder: Path) -> None:

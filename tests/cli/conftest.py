@@ -4,13 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from images.photos import write_folder
 from resultant.cli import main as cli
 from resultant.cli.arguments import DATA_VARIABLE
-from tiny_cifar import tiny_cifar
+from tiny_cifar import write_cifar
 
 Shown = pytest.CaptureFixture[str]
 
@@ -42,14 +41,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test runs in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
-
-
-def write_cifar(folder: Path, train: int) -> Path:
-    """Write CIFAR-10 of few training images and of 3 test images per class, as an .npz."""
-    data = tiny_cifar(10, train, 3)
-    names = ("train_images", "train_labels", "test_images", "test_labels")
-    np.savez(folder / "cifar10.npz", **{name: getattr(data, name).numpy() for name in names})
-    return folder
 
 
 @pytest.fixture(scope="session")

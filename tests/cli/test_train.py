@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 from torch.nn.functional import normalize
 
-from cli.conftest import JOINT, PHOTOS, TRAIN, Shown, call, records, results, write_cifar
+from cli.conftest import JOINT, PHOTOS, TRAIN, Shown, call, records, results
 from images.photos import photo_bytes, write_folder
 from plain_resnet import PlainResNet32
 from proco_alike import C, P, loss_modules, saved
@@ -38,6 +38,7 @@ from resultant_reproduction.recipes.config import PRESETS, ProbeConfig
 from resultant_reproduction.recipes.probes import linear_probes
 from resultant_reproduction.train import TABLE
 from small_features import small_features
+from tiny_cifar import write_cifar
 
 
 def test_networks_and_records(cifar: Path, trained: Path, capsys: Shown) -> None:

@@ -4,7 +4,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -22,7 +21,7 @@ from resultant.training.network_files import CHECKPOINT
 from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.cifar.train import train_cifar
 from resultant_reproduction.cifar.views import MEAN, STD
-from tiny_cifar import DATA, TWO, config, tiny_cifar
+from tiny_cifar import DATA, TWO, config, tiny_cifar, write_cifar
 
 
 @pytest.mark.slow
@@ -64,8 +63,7 @@ def test_cifar_features(whole: Path, tmp_path: Path, dtype: Any) -> None:
 def test_images_of_a_network(finished: Path, tmp_path: Path) -> None:
     """The subset of the training by default; another one, or all images, by its imbalance."""
     data = tiny_cifar(10, 12, 2)
-    names = ("train_images", "train_labels", "test_images", "test_labels")
-    np.savez(tmp_path / "cifar10.npz", **{name: getattr(data, name).numpy() for name in names})
+    write_cifar(tmp_path, 12, 2)
     loaded = load_network(finished / f"{TWO[0].name}.safetensors")
     loaded = replace(loaded, num_classes=10, class_names=())
     for changes, imbalance, size in (
