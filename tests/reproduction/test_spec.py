@@ -1,22 +1,27 @@
-"""Printed values against the source of the paper, and the types that hold them and ours."""
+"""Printed values against the source of the paper, the types that hold them and ours; our settings
+compared with the printed ones."""
 
 import os
 import re
 import statistics
 import tomllib
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from resultant_reproduction import ITEMS
-from resultant_reproduction.cells.cells import Cell, load, parse_cell, printed_rows
+from frozen_data import features
+from resultant.features.store import write_store
+from resultant_reproduction import ITEMS, Evidence, Records
+from resultant_reproduction.cells.cells import Cell, Outcome, load, parse_cell, printed_rows
 from resultant_reproduction.cells.statistics import Value
 from resultant_reproduction.pages import queries
 from resultant_reproduction.recipes.records import identity
 from resultant_reproduction.runs.plans import PLANS, RULES, controlled
-from resultant_reproduction.studies import control_matrix as controls
+from resultant_reproduction.studies import control_matrix as controls, settings
 
 ROOT = Path(__file__).parents[2] / "reproduction"
 # The source of the paper: a file named by the environment, or next to the checkout.
@@ -149,3 +154,63 @@ def test_the_page_of_queries_names_every_key() -> None:
     assert {key for key in keys if not re.search(rf"\b{key}\b", page)} == set()
     for path in package.rglob("*.toml"):
         assert path.name in page, path
+
+
+TRAINING, FROZEN = (ITEMS[f"{name}-hyperparameters"] for name in ("training", "frozen"))
+USUAL = Evidence(Records())
+NAMES = ("encoder", "projection", "labels")
+
+
+def rows_of(outcome: Outcome) -> dict[str, list[str]]:
+    result: dict[str, list[str]] = {}
+    for cell in outcome.cells:
+        result.setdefault(cell.row, []).append(cell.content())
+    return result
+
+
+@pytest.mark.parametrize(
+    ("row", "change"),
+    [
+        ("Training epochs", {"epochs": 100}),
+        ("Encoder", {"architecture": "resnet101", "dataset": "imagenet-lt"}),
+        ("Contrastive loss weight", {"contrastive_weight": 2.0}),
+        ("Forward views", {"classification_view": True}),
+        ("Classification weight (pure / joint)", {"alpha": 0.5}),
+        ("Schedule (stated below the table)", {"schedule": "step"}),
+    ],
+)
+@pytest.mark.usefixtures("evidence")
+def test_other_presets_are_reported(
+    row: str, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = settings.trained_as
+
+    def changed(condition: str) -> Any:
+        config = real(condition)
+        listed = config.dataset == "imagenet-lt"
+        return config if listed != ("dataset" in change) else replace(config, **change)
+
+    monkeypatch.setattr(settings, "trained_as", changed)
+    (note,) = TRAINING.compute(USUAL).notes
+    apart = note.partition("as printed, but for ")[2].partition(". Not compared")[0]
+    assert apart.startswith(f"{row}, ") and "; " not in apart
+
+
+@pytest.mark.usefixtures("evidence")  # On its worker the packaged features are known.
+def test_stores_add_their_numbers(tmp_path: Path) -> None:
+    """Widths and numbers of images of added stores."""
+    path, arrays = tmp_path / "s.safetensors", {}
+    for split, n in (("train", 10), ("test", 4)):
+        x, y = features(torch.full((5,), n), 7)
+        arrays |= {f"{split}/{name}": a for name, a in zip(NAMES, (x, x, y), strict=True)}
+    write_store(path, arrays, {"num_classes": 5})
+    evidence = Evidence(Records(), {"imagenet-lt": path, "inaturalist18": path})
+    assert rows_of(TRAINING.compute(evidence))["Encoder dimension"] == ["64 / 64", "2048 / 7"]
+    outcome = FROZEN.compute(evidence)
+    result = rows_of(outcome)
+    assert result["Main linear fitting pool: ImageNet"] == ["115,846 / 50"]
+    # Four fifths of each class.
+    assert result["Frozen vMF fitting pool: iNaturalist"] == ["353,237 / 40"]
+    assert result["Held-out classification images: ImageNet"] == ["50,000 / 20"]
+    (note,) = outcome.notes
+    assert "not shipped" not in note and "Held-out classification images, ImageNet (50,000" in note

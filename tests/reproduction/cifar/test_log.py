@@ -11,10 +11,9 @@ from torch import Tensor
 
 from frozen_data import score
 from resultant.classes.rule import REALIZATIONS
-from resultant.classes.statistics import ClassState
 from resultant.images.longtail import long_tail_indices
 from resultant.training.config import Run
-from resultant.training.log import gain_metrics, read_metrics
+from resultant.training.log import read_metrics
 from resultant_reproduction.cifar.evaluation import outputs
 from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.cifar.network import StackedResNet32
@@ -91,18 +90,6 @@ def test_metrics_against_scipy(tmp_path: Path) -> None:
             for name, at_zero in (("", True), ("_without_intercept", False)):
                 error = leading_gradient_error(z, y, mean / R[:, None], kappa, prior, at_zero)
                 assert row[f"gradient_error{name}"] == pytest.approx(error, rel=1e-5)
-
-
-def test_target_gain_without_temperature(tmp_path: Path) -> None:
-    """A target gain <= 0 has no temperature; the error names the classes."""
-    job = CifarJob(config(), (Run("temperature", 30.0),), tmp_path)
-    with pytest.raises(ValueError, match=r"target gains > 0 .*class \d \(-"):
-        train_cifar(job, DATA)
-    mu = torch.eye(8, dtype=torch.float64)[:3]
-    state = ClassState(mu, torch.tensor([0.1, 50.0, 60.0]).double(), torch.tensor([1, 2, 3]))
-    with pytest.raises(ValueError, match=r"beta = 1\.5.* 1 of 3 not: class 0 \(-"):
-        gain_metrics(config(), Run("temperature", 1.5), state)
-    assert gain_metrics(config(), Run("angular", 1.5), state)["intercept_drift"] == 0
 
 
 LINE = b'{"run": "native-seed0", "epoch": 1, "loss": 2.0}\n'
