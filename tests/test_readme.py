@@ -1,6 +1,8 @@
-"""Every Python block of the README and of the pages of the site runs as it stands."""
+"""Every Python block of the README and of the pages of the site runs as it stands, and the gallery
+draws."""
 
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +83,30 @@ def test_long_tail_numbers() -> None:
         and f"over the best of them, logistic regression, that is {gained}" in text
     )
     assert f"it has {tail} %, and the others {tails[0]}, {tails[1]} and {tails[2]} %" in text
+
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_draws(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script draws one figure with data in all panels, and needs no file of the repository."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    shown = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plt, "show", lambda: shown.append(plt.gcf()))
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+        (figure,) = shown
+        assert figure.axes
+        assert all(ax.lines or ax.collections for ax in figure.axes)
+        assert all(ax.get_xlabel() for ax in figure.axes if ax.name != "3d")
+    finally:
+        plt.close("all")
+
+
+def test_gallery_has_twelve_short_scripts() -> None:
+    assert len(EXAMPLES) >= 12
+    for path in EXAMPLES:
+        assert len(path.read_text().splitlines()) < 40, path.name

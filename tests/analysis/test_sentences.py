@@ -98,9 +98,10 @@ def single_rows() -> Toy:
 
 
 def few_test_rows() -> Toy:
-    X, y = blobs([20, 20, 20], noise=0.3)
+    """The test rows are less accurate than the validation rows, by chance."""
+    X, y = blobs([20, 20, 20], noise=0.5)
     must = ("Only 12 test rows: accuracies are rough",)
-    return Toy(X, y, {}, must)
+    return Toy(X, y, {}, must, ("Either the features were trained",))
 
 
 def dominant() -> Toy:
@@ -163,8 +164,9 @@ def agrees(result: FeatureResult) -> None:
     assert f"{100 * used.validation.value:.1f} % {metric} on the validation rows" in text
     if "best of all" in text:
         assert used.validation.value == best
-    words = {"ties with": "tie", "beats": "worse", "is behind": "better"}
-    said = re.search(r"it (ties with|beats|is behind) (.*): (.*) points \[(.*), (.*)\]", text)
+    words = {"cannot be told from": "tie", "beats": "worse", "is behind": "better"}
+    verdicts = "|".join(words)
+    said = re.search(rf"it ({verdicts}) (.*): (.*) points \[(.*), (.*)\]", text)
     assert said is not None
     (other,) = (m for m in methods.values() if m.name == said[2])
     assert other.difference is not None and other.difference.verdict == words[said[1]]
@@ -195,7 +197,7 @@ def test_wine_is_within_two_points_of_plain_references() -> None:
     (data,) = read(X, y)
     result = resultant.analyze(X, y).first
     use = r"Use (linear discriminant|logistic|nearest centroid)"
-    assert_sentences(result, ("One column varies", use))
+    assert_sentences(result, (r"Column 12 \(from 0\) varies", use))
     train = data.train.read(slice(None)).numpy()  # pyright: ignore[reportArgumentType]
     test = data.test.read(slice(None)).numpy()  # pyright: ignore[reportArgumentType]
     for key, model in (
@@ -204,22 +206,6 @@ def test_wine_is_within_two_points_of_plain_references() -> None:
     ):
         plain = model.fit(train, data.train.y).score(test, data.test.y)
         assert result.method(key).accuracy.value >= plain - 0.02, key
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("one_precision")
-def test_a_page_of_a_file_has_the_same_sentences(tmp_path: Path) -> None:
-    """From the file to the page and the summary."""
-    X, y = blobs([200, 60, 20, 10], noise=0.5)
-    np.savez(tmp_path / "z.npz", X=X, y=y)
-    result = resultant.analyze(tmp_path / "z.npz", out=tmp_path / "out", references="none")
-    must = ("The metric is balanced accuracy", "8 to 160 training rows", "--metric accuracy")
-    assert_sentences(result.first, must)
-    page = (tmp_path / "out" / "index.html").read_text().replace("\u00a0", " ")
-    shown = (tmp_path / "out" / "summary.md").read_text()
-    for sentence in (*result.first.recommendation.sentences, *result.first.steps):
-        assert sentence in page
-        assert sentence in shown.replace("\\", "")
 
 
 @pytest.mark.slow

@@ -2,14 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from benchmarks import accuracy, longtail_page, losses, peers
-from benchmarks.tables import documents, insert, shown, table
+from benchmarks.tables import documents
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,29 +16,6 @@ ROOT = Path(__file__).parents[2]
 def test_files_are_as_rendered() -> None:
     for path, text in documents(ROOT).items():
         assert (ROOT / path).read_text() == text, f"{path}; run: python -m benchmarks"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        *((0.0618, "0.0618"), (2.266, "2.27"), (99.6, "99.6"), (34261.1, "34,261"), (0, "0")),
-        *((1.1e-15, "1.1e-15"), (3e7, "3.0e+07"), (10_000_000, "10,000,000"), (None, "")),
-        ("a", "a"),
-    ],
-)
-def test_cells(value: Any, text: str) -> None:
-    assert shown(value) == text
-
-
-def test_table_and_place() -> None:
-    wide = table([{"m": "a", "p = 3": 1.0, "p = 1,024": 2}, {"m": "b", "p = 3": 5}])
-    assert wide.splitlines()[0] == "| m | p = 3 | p = 1,024 |"
-    assert wide.splitlines()[2:] == ["| a | 1 | 2 |", "| b | 5 |  |"]
-    text = "x\n<!-- a:start -->\nold\n<!-- a:end -->\ny"
-    assert insert(text, "a", wide) == text.replace("old", wide)
-    for broken in ("nothing", "<!-- a:end --><!-- a:start -->"):
-        with pytest.raises(ValueError, match="expected <!-- a:start --> and after it"):
-            insert(broken, "a", wide)
 
 
 def test_climb_reaches_a_narrow_peak() -> None:

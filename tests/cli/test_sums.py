@@ -16,7 +16,6 @@ from sklearn.datasets import load_digits
 from cli.conftest import call
 from programs import run_program
 from resultant import VMFClassifier
-from resultant._core import tensor_files
 from resultant.cli import main as cli
 
 WORDS = np.array([f"digit {c}" for c in "0123456789"])
@@ -165,35 +164,6 @@ def test_refusals_leave_the_file(
 
 
 FORGET = "forget a.safetensors --rows 0.parquet"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "sums 1.csv --out a.safetensors",
-        "merge a.safetensors b.safetensors --out a.safetensors",
-        FORGET,
-    ],
-)
-def test_a_full_disk_leaves_the_file(
-    words: str,
-    files: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    shutil.copy("a.safetensors", "b.safetensors")
-    fit(files, files["owner"] < 2).save("a.safetensors", rows=True)
-    before = Path("a.safetensors").read_bytes()
-
-    def full(tensors: Any, path: Path, metadata: Any) -> None:
-        Path(path).write_bytes(b"half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(tensor_files, "save_file", full)
-    assert call(words) == 1
-    assert "No space left" in capsys.readouterr().err
-    assert Path("a.safetensors").read_bytes() == before
-    assert [p.name for p in Path().glob("*.tmp*")] == []
 
 
 KILLED = """

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from loss_batches import COUNTS, C, N, P, batch
+from loss_batches import C, P
 from programs import run_processes
 from resultant import ProCoLoss
 
@@ -46,25 +46,6 @@ def same(network: nn.Module, loss: ProCoLoss, other: nn.Module, bank: nn.Module)
         torch.testing.assert_close(b.detach(), a.detach(), rtol=1e-5, atol=1e-6)
     for name, a in loss.bank.state_dict().items():
         torch.testing.assert_close(bank.state_dict()[name], a, rtol=1e-5, atol=1e-6)
-
-
-def test_losses_and_miners_of_pytorch_metric_learning() -> None:
-    pytest.importorskip("pytorch_metric_learning")
-    from pytorch_metric_learning import losses, miners
-
-    def fitted() -> ProCoLoss:
-        torch.manual_seed(0)
-        loss = ProCoLoss(C, P, 0.1, "angular", 0.4, COUNTS)
-        loss(*batch(dtype=torch.float32))
-        return loss
-
-    z, y = torch.randn(N, P, requires_grad=True), batch()[1]
-    miner, other = miners.MultiSimilarityMiner(), losses.ContrastiveLoss()
-    both = losses.MultipleLosses([fitted(), other], miners=[miner, None])
-    value = both(z, y)
-    value.backward()
-    torch.testing.assert_close(value, fitted()(z, y, miner(z, y)) + other(z, y))
-    assert z.grad is not None and z.grad.isfinite().all()
 
 
 def test_trainer_of_pytorch_metric_learning() -> None:

@@ -17,6 +17,7 @@ from torch.autograd import gradcheck
 
 from reference import arb, tables
 from resultant import bessel_ratio, bessel_ratio_integral, bessel_ratio_inverse, log_bessel_i
+from resultant._core.limits import LIMITS
 from resultant.special import compiled
 from resultant.special.ratio import complement, ratio
 
@@ -306,3 +307,16 @@ def test_ratio_is_rounded_once(p: int, dtype: torch.dtype) -> None:
     if compiled._library is not None or p >= 50:
         assert (value == nearest).double().mean() >= 0.97
         torch.testing.assert_close(value, nearest, rtol=eps, atol=0)
+
+
+@pytest.mark.parametrize(("dtype", "own"), LIMITS.items())
+@pytest.mark.parametrize("nu", [0.5, 7.0])
+def test_derivatives_of_the_ratio_up_to_the_limits(dtype: torch.dtype, own: Any, nu: float) -> None:
+    """R = 1 - (nu + 1/2)/x + O(1/x^2) at large x."""
+    for order, x in ((1, own.first_derivative), (2, own.second_derivative)):
+        at = torch.tensor(x, dtype=dtype, requires_grad=True)
+        (value,) = torch.autograd.grad(bessel_ratio(nu, at), at, create_graph=True)
+        if order == 2:
+            (value,) = torch.autograd.grad(value, at)
+        expected = (nu + 0.5) / x**2 if order == 1 else -2 * (nu + 0.5) / x**3
+        assert value.item() == pytest.approx(expected, rel=1e-5), order

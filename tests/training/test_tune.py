@@ -22,10 +22,9 @@ from resultant import VMFClassifier
 from resultant.classifiers.calibration import fit_scale
 from resultant.features.store import FeatureStore
 from resultant.images.opening import open_images, open_pictures
-from resultant.images.photo_views import normalize
 from resultant.images.vision import vision_module
 from resultant.training import encoder, tune_steps
-from resultant.training.checkpoints import TRAINED, load_network
+from resultant.training.checkpoints import TRAINED
 from resultant.training.export import PictureModule
 from resultant.training.heads import folds
 from resultant.training.tune import with_validation
@@ -180,29 +179,6 @@ def test_validation_images_are_fitted_after_the_choice(
         # In the rows that rank, at most the share and one misses the class.
         missed = ~sets[y == c, classifier.classes_.tolist().index(c)]
         assert missed.sum() <= 0.4 * (len(missed) + 1)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("there")
-def test_numbers_of_the_best_epoch_are_those_of_its_network() -> None:
-    """The classifier of the kept network on the validation images, decoded and computed by hand."""
-    report = json.loads(Path("out/tune.json").read_text())
-    loaded = load_network("out/training/best.safetensors")
-    val = with_validation(open_images("data"), 0.2, 0).val
-    assert val is not None
-    x = torch.stack([loaded.view(val.read(i)) for i in range(len(val))])
-    with torch.no_grad():
-        logits = loaded.network(normalize(x, *loaded.config.channels)).logits
-    right = (logits.argmax(-1).numpy() == val.labels).astype(float)
-    own = report["methods"][1]
-    assert own["key"] == "own" and own["validation"] == pytest.approx(balanced(right, val.labels))
-    lines = [
-        json.loads(line) for line in Path("out/training/metrics.jsonl").read_text().splitlines()
-    ]
-    kept = report["epochs"]["best"]
-    assert report["epochs"] == {"trained": 3, "best": kept, "most": 3}
-    assert loaded.about["epoch"] == kept
-    assert lines[kept - 1]["accuracy"] == pytest.approx(own["validation"], abs=1e-6)
 
 
 def run(

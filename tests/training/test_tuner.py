@@ -1,4 +1,5 @@
-"""The step, the schedule and the kept epoch of a fine-tuning, against plain loops."""
+"""The step, the schedule and the kept epoch of a fine-tuning, against plain loops; and the choice
+between classifiers of features."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from resultant.training import tune as tuning, tune_steps
 from resultant.training.batches import mixed
 from resultant.training.config import Run, TuneConfig
 from resultant.training.encoder import build, timm_encoder
+from resultant.training.heads import Head, best_head
 from resultant.training.tuner import Tuner, freeze, scheduler_of, stage_parameters
 
 CONFIG = TuneConfig(
@@ -240,3 +242,24 @@ def test_colour_scales_the_changes_of_views() -> None:
     assert not drawn[:, codes].any() and drawn[:, COLUMNS.index("flip")].any()
     with pytest.raises(ValueError, match=r"expected colour in \[0, 2\], got 3"):
         replace(CONFIG, colour=3.0)
+
+
+@pytest.mark.parametrize(
+    ("frozen", "own", "head", "chosen"),
+    [
+        ("1110", "1110", "1100", "frozen"),
+        # Two images gained and one lost are within a standard error.
+        ("1110000000", "0111100000", "1100000000", "frozen"),
+        ("1000", "1110", "1111", "head"),
+        ("0000", "1111", "1110", "own"),
+    ],
+)
+def test_choice(frozen: str, own: str, head: str, chosen: str) -> None:
+    weights = torch.full((len(own),), 1 / len(own), dtype=torch.float64)
+    right = {"frozen": frozen, "own": own, "head": head}
+    none: Any = None
+    heads = [
+        Head(key, key, none, None, torch.tensor([*map(float, hits)]).double(), torch.zeros(1))
+        for key, hits in right.items()
+    ]
+    assert best_head(heads, weights).key == chosen

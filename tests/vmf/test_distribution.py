@@ -190,11 +190,6 @@ class TestFit:
         torch.testing.assert_close(fitted.concentration[1, 2], alone.concentration)
         assert VonMisesFisher.fit(x[0, 0], weights).batch_shape == (3,)
 
-    def test_vectors_that_sum_to_zero(self) -> None:
-        fitted = VonMisesFisher.fit(torch.stack([axis(3, 1), -axis(3, 1)]))
-        torch.testing.assert_close(fitted.loc, axis(3))
-        assert fitted.concentration.item() == 0
-
 
 def test_log_prob_of_a_distribution_outside_the_graph() -> None:
     """A distribution that checks its samples does not break the graph of a caller."""
