@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -17,11 +18,13 @@ from resultant.classes.statistics import ClassStatistics
 from resultant.classifiers.calibration import fit_scale
 from resultant.classifiers.em import Components
 from resultant.classifiers.folds import draw_rows
-from resultant.classifiers.inputs import Sample
-from resultant.vmf.estimators import ROUNDING, mean_resultant
+from resultant.classifiers.inputs import Sample, row_chunks
+from resultant.vmf.estimators import ROUNDING, fit_kappa, fit_length, mean_resultant
 
-# Rows times classes that fit the gain of refined classes.
-GAIN_CELLS = 1 << 16
+# Rows times classes that fit the gain of refined classes, and the number of rows of which one
+# counts for all classes alike. A fit and its folds must have nearly one gain, or else the scores
+# of validation rows are not those of new rows: many rows, and a number that is not theirs.
+GAIN_CELLS, GAIN_ROWS = 1 << 22, 1 << 10
 # The estimator of concentrations that nobody reads.
 QUICK = "banerjee"
 
@@ -91,9 +94,9 @@ class ValidationFold:
 
 
 class Moved(NamedTuple):
-    """Rows and means of the classes in a metric, before they are normalized."""
+    """Lengths of rows, and means of the classes, in a metric before they are normalized."""
 
-    rows: Tensor  # [n, p]
+    length: Tensor  # [n]
     means: Tensor  # [C, p]
     metric: Metric
 
@@ -102,7 +105,8 @@ class Moved(NamedTuple):
         """Scale ``rotated`` rows, and move the means of sums outside the metric."""
         weight = statistics.weight
         means = statistics.total / torch.where(weight > 0, weight, 1.0)[:, None]
-        return Moved(rotated * metric.scale, metric.rotate(means) * metric.scale, metric)
+        means = metric.rotate(means) * metric.scale
+        return Moved((rotated * metric.scale.to(rotated)).norm(dim=-1).double(), means, metric)
 
 
 def left_out_fold(
@@ -132,28 +136,41 @@ def left_out(
     moved: Moved | None = None,
 ) -> ValidationFold:
     """Score unit vectors x [n, p] in the metric of the ``statistics``, each against the classes
-    without it. For ``moved`` rows the metric loses the row too: the covariance loses the outer
-    product of its residual e (Sherman-Morrison), and the centre moves along e."""
-    state = statistics.state(estimator)
-    mu, kappa = statistics.left_out(x, y, w, estimator)
-    before, index = statistics.weight[y], y[:, None]
+    without it, from the cosines with the classes. For ``moved`` rows the metric loses the row too:
+    the covariance loses the outer product of its residual e (Sherman-Morrison), and the centre
+    moves along e."""
+    state, index = statistics.state(estimator), y[:, None]
+    every, w = (x @ state.mu.to(x).T).double(), w[:, None]
+    # A row without a direction is zero, and adds nothing to its class.
+    unit = x.any(-1, keepdim=True).to(every)
+    total, before = statistics.total.norm(dim=1)[index], statistics.weight[index]
     weight = before - w
     # As in the statistics: the remainder of an empty class is rounding.
     weight = torch.where(weight > ROUNDING * before, weight, 0.0)
-    every, own = x @ state.mu.T, (x * mu).sum(-1, keepdim=True)
+    # The sum of the own class loses w x.
+    inner = every.gather(1, index) * total
+    rest = (total.square() - 2 * w * inner + w.square() * unit).clamp_min(0).sqrt() * (weight > 0)
+    R = fit_length(rest, weight)
+    kappa = fit_kappa(statistics.dim, R, estimator, weight)
+
+    def without(of_sum: Tensor, of_row: Tensor) -> Tensor:
+        return (of_sum - w * of_row) / torch.where(R > 0, rest, torch.inf)
+
+    own = without(inner, unit)
     if moved is not None:
-        u, means, metric = moved
-        e = u - means[y]
-        square, along = e.square().sum(-1, keepdim=True), (x * e).sum(-1, keepdim=True)
-        share, f = (w / weight.clamp_min(ROUNDING))[:, None], torch.zeros_like(square)
+        length, means, metric = moved.length[:, None], moved.means, moved.metric
+        # The residual e is the row, of its length, less the mean of its class.
+        along = length - (x * means.to(x)[y]).sum(-1, keepdim=True).double()
+        square = length * (2 * along - length) + means.square().sum(-1)[index]
+        of_classes = length * every - (means @ state.mu.T)[y]
+        share, f = w / weight.clamp_min(ROUNDING), torch.zeros_like(square)
         if metric.basis is not None and float(variance := metric.variance.mean()) > 0:
-            part = (before / statistics.weight.sum())[:, None]
-            removed = (1 - metric.shrinkage) * share * part / variance
+            removed = (1 - metric.shrinkage) * share * before / statistics.weight.sum() / variance
             f = removed / (1 - removed * square).clamp_min(1e-6)
         # The centre is the mean of the class means: all rows move by a part of e, over their
         # length. The length of the row stands for those of the others.
         move = share / (statistics.weight > 0).sum() * float(metric.mean.any())
-        move = move / u.square().sum(-1, keepdim=True).sqrt().clamp_min(1e-12)
+        move = move / length.clamp_min(1e-12)
 
         def cosine(dot: Tensor, of_class: Tensor, resultant: Tensor) -> Tensor:
             a = move / resultant.clamp_min(ROUNDING) * (resultant > ROUNDING)
@@ -163,16 +180,16 @@ def left_out(
             of = 1 + 2 * a * of_class + a.square() * square + f * of_class_e.square()
             return inner / (row * of).clamp_min(1e-12).sqrt()
 
-        R = statistics.mean_length
-        every = cosine(every, e @ state.mu.T, R)
-        own = cosine(own, (e * mu).sum(-1, keepdim=True), R[index])
+        length_of = statistics.mean_length
+        own = cosine(own, without(of_classes.gather(1, index) * total, along), length_of[index])
+        every = cosine(every, of_classes, length_of)
     # A row without a direction has none without itself either.
-    rho = every.scatter(1, index, own) * (x != 0).any(-1, keepdim=True)
+    rho = every.scatter(1, index, own) * unit
     return ValidationFold(
         rho.clamp(-1, 1),
         y,
-        state.kappa.expand_as(rho).scatter(1, index, kappa[:, None]),
-        statistics.weight.expand_as(rho).scatter(1, index, weight[:, None]),
+        state.kappa.expand_as(rho).scatter(1, index, kappa),
+        statistics.weight.expand_as(rho).scatter(1, index, weight),
         state.dim,
     )
 
@@ -183,20 +200,23 @@ def left_out_gain(
     metric: Metric | None,
     plain: ClassStatistics | None,
 ) -> float:
-    """Return the gain of refined classes before the refinement: the `best_gain` of some rows of a
+    """Return the gain of refined classes before the refinement: the `best_gain` of the rows of a
     fit, each without itself."""
-    some = sample.at(draw_rows(sample.y, sample.num_classes, GAIN_CELLS)[0])
+    index, C = draw_rows(sample.y, sample.num_classes, GAIN_CELLS)[0], sample.num_classes
+    parts = index.split(next(row_chunks(sample.rows, C)).stop)
     # A row of weight two counts as two rows, one of which is left out.
-    one = replace(some, w=some.w.clamp_max(1.0))
-    return best_gain(left_out_fold(one, statistics, QUICK, metric, plain), some.w)
+    some = (replace(one, w=one.w.clamp_max(1.0)) for one in map(sample.at, parts))
+    folds = [left_out_fold(one, statistics, QUICK, metric, plain) for one in some]
+    return best_gain(folds, sample.w[index])
 
 
-def best_gain(fold: ValidationFold, w: Tensor) -> float:
+def best_gain(folds: Sequence[ValidationFold], w: Tensor) -> float:
     """Return the factor of the cosines that scores left-out rows of weights w [n] best, every class
     alike."""
-    known = ~fold.absent & (w > 0)
+    known = ~torch.cat([fold.absent for fold in folds]) & (w > 0)
     if not known.any():
         return 1.0
-    y, w = fold.y[known], w[known]
-    mass = w.new_zeros(fold.weight.shape[-1]).index_add_(0, y, w)
-    return fit_scale(fold.of_classes(fold.rho, 0.0)[known], y, w / mass[y])
+    scores = torch.cat([fold.of_classes(fold.rho, 0.0) for fold in folds])[known]
+    y, w = torch.cat([fold.y for fold in folds])[known], w[known]
+    mass = w.new_zeros(scores.shape[1]).index_add_(0, y, w)
+    return fit_scale(scores, y, w / mass[y], number=GAIN_ROWS)

@@ -192,14 +192,15 @@ class RefinableFold:
 
     def _gain(self, x: Tensor, sums: ClassStatistics, shrinkage: float | None) -> float:
         """Return `left_out_gain` of the training rows, unit vectors x in the metric."""
-        at, moved = self._drawn, None
+        y, w, metric, folds = self._rows.y, self._rows.w, None, []
         if self.metric is not None:
             assert shrinkage is not None
             metric = self.metric.with_shrinkage(shrinkage).to(dtype=torch.float64)
-            moved = Moved.of(self._sides[0][at].double(), self.sample.summed, metric)
-        y, w = self._rows.y[at], self._rows.w[at]
-        fold = left_out(x[at].double(), y, w.clamp_max(1.0), sums, QUICK, moved)
-        return best_gain(fold, w)
+        for at in self._drawn.split(next(row_chunks(x, sums.num_classes)).stop):
+            moved = metric and Moved.of(self._sides[0][at], self.sample.summed, metric)
+            own = x[at], y[at], w[at].clamp_max(1.0)
+            folds.append(left_out(*own, sums, QUICK, moved))
+        return best_gain(folds, w[self._drawn])
 
     def fit(self, shrinkage: float | None, precision: float) -> tuple[Tensor, ClassStatistics]:
         """Return scores [n, C] of the validation rows by refined classes, and the sums."""
@@ -211,8 +212,6 @@ class RefinableFold:
             x, rows = (normalize(side * scale, dim=1) for side in self._sides)
             sums = ClassStatistics(self.sample.num_classes, self.sample.dim, device=x.device)
             sums.add(x, self._rows.y, self._rows.w)
-            # Each copy of a row counts.
-            sums.count.copy_(self.sample.summed.count)
             if shrinkage not in self.gains:
                 self.gains[shrinkage] = self._gain(x, sums, shrinkage)
             batch = Batch(x, self._rows.y, self._rows.w.to(x.dtype))
