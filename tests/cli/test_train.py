@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 from torch.nn.functional import normalize
 
-from cli.conftest import JOINT, PHOTOS, TRAIN, Shown, call, records, results
+from cli.conftest import JOINT, TRAIN, Shown, call, records
 from images.photos import photo_bytes, write_folder
 from plain_resnet import PlainResNet32
 from proco_alike import C, P, loss_modules, saved
@@ -169,29 +169,6 @@ IMAGES = (
     "train images --architecture test_resnet --size 32 --dim 8 --epochs 1 --batch-size 4 "
     "--device cpu --workers 0 --out out --data"
 )
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("brief")
-def test_train_extract_analyze(photos: Path) -> None:
-    """The classifier is tested on val; the names of the classes are in every file."""
-    assert call(f"{IMAGES} {photos}") == 0
-    (result,) = records("out")
-    assert result["train_images"] == 11 and "tail" in result["last"]
-    # Six validation images.
-    assert 6 * result["last"]["accuracy"] == pytest.approx(round(6 * result["last"]["accuracy"]))
-    for file in ("native-seed0", "checkpoint"):
-        assert load(f"out/native-seed0/{file}.safetensors")[1]["class_names"] == list(PHOTOS)
-    # The folder holds decoded images too.
-    assert Path("out/store").is_dir()
-    words = f"--device cpu --workers 0 --data {photos} --out x.safetensors"
-    assert call(f"extract out {words}") == 0
-    opened = FeatureStore.open("x.safetensors")
-    assert opened.metadata["class_names"] == list(PHOTOS)
-    sizes = {split: len(opened[f"{split}/labels"]) for split in ("train", "val", "test")}
-    assert sizes == {"train": 11, "val": 6, "test": 9}
-    assert call("analyze x.safetensors --out page") == 0
-    assert "Ara macao" in results("page")["features"][0]["data"]["class_names"]
 
 
 @pytest.mark.slow

@@ -63,30 +63,6 @@ def test_features_of_images(tmp_path: Path) -> None:
         extract(loaded, images, out)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["test_vit", "test_efficientnet"])
-def test_features_of_any_timm_network(name: str, tmp_path: Path) -> None:
-    """With the preprocessing of timm's own transform, and the weights of a file."""
-    import timm
-    from timm.data import create_transform, resolve_data_config
-
-    write_images(tmp_path)
-    images, out = open_listed(tmp_path), tmp_path / "x.safetensors"
-    torch.manual_seed(0)
-    encoder: Any = timm.create_model(name, num_classes=5)
-    torch.save(encoder.state_dict(), tmp_path / "weights.pth")
-    network = timm_network(TrainConfig(architecture=name), weights=str(tmp_path / "weights.pth"))
-    extract(network, images, out, dtype="float32", workers=0)
-    transform: Any = create_transform(**resolve_data_config(model=encoder), is_training=False)
-    encoder.reset_classifier(0)
-    assert images.test is not None
-    x = torch.stack([transform(images.test.read(i)) for i in range(len(images.test))])
-    store = FeatureStore.open(out)
-    with torch.no_grad():
-        torch.testing.assert_close(store["test/encoder"], encoder.eval()(x), rtol=1e-4, atol=1e-5)
-    assert "test/projection" not in store and store.metadata["class_names"] == ["0", "1", "2", "3"]
-
-
 def test_features_beyond_float16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are refused at their chunk, and nothing is written."""
     write_images(tmp_path)

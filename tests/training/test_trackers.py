@@ -2,7 +2,6 @@
 
 # pyright: reportMissingImports=false
 
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +16,7 @@ from resultant.cli.progress import EpochProgress
 from resultant.training.config import Run, TrainConfig
 from resultant.training.job import Job
 from resultant.training.trackers import TRACKERS
+from tiny_cifar import metrics
 
 COMMAND = (
     "train images --architecture test_resnet --size 32 --dim 8 --epochs 2 --batch-size 8 "
@@ -45,15 +45,10 @@ def stub(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def metrics() -> list[dict[str, float]]:
-    path = Path("out/native-seed0/metrics.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def logged() -> list[dict[str, float]]:
     return [
         {f"{k}/native-seed0": v for k, v in line.items() if isinstance(v, float)}
-        for line in metrics()
+        for line in metrics(Path("out/native-seed0"))
     ]
 
 

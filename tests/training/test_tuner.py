@@ -19,7 +19,7 @@ from resultant.training.batches import mixed
 from resultant.training.config import Run, TuneConfig
 from resultant.training.encoder import build, timm_encoder
 from resultant.training.heads import Head, best_head
-from resultant.training.tuner import Tuner, freeze, scheduler_of, stage_parameters
+from resultant.training.tuner import Tuner, freeze, stage_parameters
 
 CONFIG = TuneConfig(
     architecture="test_vit",
@@ -219,17 +219,6 @@ def test_few_images_have_small_batches(images: int, expected: int) -> None:
     """32 steps per epoch where 128 images per step would leave fewer, and 16 images at least."""
     assert tuning.fitting_batch(128, images) == expected
     assert tune_steps.whole_batch(replace(CONFIG, batch_size=expected), images).batch_size <= images
-
-
-def test_schedule_ends_at_zero() -> None:
-    optimizer = torch.optim.AdamW([torch.zeros(1)], 1.0)
-    scheduler = scheduler_of(optimizer, replace(CONFIG, learning_rate=1.0, epochs=5), 10)
-    rates = []
-    for step in range(51):
-        scheduler.step_update(step)
-        rates.append(optimizer.param_groups[0]["lr"])
-    assert rates[0] == 0.01 and max(rates) == rates[10] == 1.0 and rates[50] < 1e-12
-    assert rates[:11] == sorted(rates[:11]) and rates[10:] == sorted(rates[10:], reverse=True)
 
 
 def test_colour_scales_the_changes_of_views() -> None:

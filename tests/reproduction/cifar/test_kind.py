@@ -18,10 +18,8 @@ from resultant.training.checkpoints import load_network
 from resultant.training.evaluation import accuracies
 from resultant.training.extract import extract, open_network_images
 from resultant.training.network_files import CHECKPOINT
-from resultant_reproduction.cifar.job import CifarJob
-from resultant_reproduction.cifar.train import train_cifar
 from resultant_reproduction.cifar.views import MEAN, STD
-from tiny_cifar import DATA, TWO, config, tiny_cifar, write_cifar
+from tiny_cifar import DATA, TWO, tiny_cifar
 
 
 @pytest.mark.slow
@@ -58,28 +56,6 @@ def test_cifar_features(whole: Path, tmp_path: Path, dtype: Any) -> None:
     counts = torch.bincount(DATA.train_labels[members])
     expected = accuracies(logits.argmax(-1), DATA.test_labels, counts)
     assert about["classifier"] == pytest.approx(expected) and len(expected) > 1
-
-
-def test_images_of_a_network(finished: Path, tmp_path: Path) -> None:
-    """The subset of the training by default; another one, or all images, by its imbalance."""
-    data = tiny_cifar(10, 12, 2)
-    write_cifar(tmp_path, 12, 2)
-    loaded = load_network(finished / f"{TWO[0].name}.safetensors")
-    loaded = replace(loaded, num_classes=10, class_names=())
-    for changes, imbalance, size in (
-        ({}, 3.0, len(data.members(3.0))),
-        ({"long_tail": 2.0}, 2.0, len(data.members(2.0))),
-        ({"long_tail": 1.0}, 1.0, 120),
-    ):
-        images = open_network_images(loaded, tmp_path, changes)
-        assert len(images.train) == size and len(images.held_out_splits["test"]) == 20
-        assert images.about["imbalance"] == imbalance
-        assert images.about["config"]["imbalance"] == 3.0
-    with pytest.raises(ValueError, match="images of 4 classes, as the network has, got 10 in cif"):
-        open_network_images(replace(loaded, num_classes=4), tmp_path)
-    other = replace(DATA, dataset="cifar100")
-    with pytest.raises(ValueError, match="images of cifar10, got those of cifar100"):
-        train_cifar(CifarJob(config(), TWO, tmp_path), other)
 
 
 @pytest.mark.slow
