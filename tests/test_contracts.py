@@ -5,13 +5,13 @@ values, torch.compile, empty and strided batches, half precision, ranges, infere
 
 import dataclasses
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, func
+from torch._inductor import config
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.nn.functional import normalize
@@ -159,34 +159,38 @@ def test_batches(contract: Contract) -> None:
         assert all(g.isfinite().all() for g in torch.autograd.grad(total, leaves))
 
 
+def values_and_gradients(contract: Contract, call: Callable[..., Any]) -> Tensor:
+    given = {n: a.clone() for n, a in arguments(contract).items()}
+    leaves = [a.requires_grad_() for n, a in given.items() if n not in contract.constants]
+    values = floats(call(**given))
+    if not values.requires_grad:
+        return values
+    slopes = torch.autograd.grad(values.sum(), leaves)
+    return torch.cat([values.detach(), *map(torch.flatten, slopes)])
+
+
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_one_graph(contract: Contract) -> None:
-    """torch.compile finds no break, and the graph computes the same."""
-    given = arguments(contract)
+    """torch.compile finds no break, and the graph computes the same, with and without gradients."""
+    given, expected = arguments(contract), values_and_gradients(contract, contract.call)
     torch.compiler.reset()
     compiled = torch.compile(contract.call, fullgraph=True, backend="eager")
-    expected = floats(contract.call(**given))
-    torch.testing.assert_close(floats(compiled(**given)), expected, rtol=1e-12, atol=1e-13)
+    found = floats(compiled(**given))
+    torch.testing.assert_close(found, floats(contract.call(**given)), rtol=1e-12, atol=1e-13)
+    found = values_and_gradients(contract, compiled)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.slow
-def test_inductor() -> None:
-    """Generated code computes values and gradients, in one graph of several functions."""
-    names = ("bessel_ratio", "vmf_score", "decompose", "class_scores:angular")
-    few, results = [FUNCTIONS[name] for name in names], []
-
-    def every(**given: Tensor) -> list[Tensor]:
-        return [floats(c.call(**{n: given[n] for n in c.inputs})) for c in few]
-
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_inductor(contract: Contract) -> None:
+    """Generated code computes values and gradients, in one graph."""
+    expected = values_and_gradients(contract, contract.call)
     torch.compiler.reset()
-    for call in (every, torch.compile(every, fullgraph=True)):
-        given = {n: INPUTS[n].clone().requires_grad_() for c in few for n in c.inputs}
-        own = [[given[n] for n in c.inputs] for c in few]
-        pairs = zip(call(**given), own, strict=True)
-        results.append([(a, *torch.autograd.grad(a.sum(), b, retain_graph=True)) for a, b in pairs])
-    for name, *both in zip(names, *results, strict=True):
-        text = partial("{}: {}".format, name)
-        torch.testing.assert_close(*both, rtol=1e-9, atol=1e-11, msg=text)
+    # The optimization of C++ takes most of the time.
+    with config.patch({"aot_inductor.debug_compile": True}):
+        found = values_and_gradients(contract, torch.compile(contract.call, fullgraph=True))
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,8 @@ def elementwise(name: str, *partials: Function | None) -> Callable[[Function], F
 
     def differentiable(value: Function) -> Function:
         compute, parameters = opaque(name)(value), list(inspect.signature(value).parameters)
+        # torch.compile knows no functions of autograd that it met first in a backward pass.
+        computed = [getattr(partial, "compute", partial) for partial in partials]
 
         class Reverse(torch.autograd.Function):
             forward = staticmethod(compute)
@@ -93,10 +95,10 @@ def elementwise(name: str, *partials: Function | None) -> Callable[[Function], F
             def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
                 if grad is None:
                     return tuple(None for _ in partials)
-                args = _arguments(ctx)
+                args, slopes = _arguments(ctx), computed if is_traced() else partials
                 return tuple(
-                    (grad * partial(*args)).sum_to_size(a.shape) if needed and partial else None
-                    for a, partial, needed in zip(args, partials, ctx.needs_input_grad, strict=True)
+                    (grad * slope(*args)).sum_to_size(a.shape) if needed and slope else None
+                    for a, slope, needed in zip(args, slopes, ctx.needs_input_grad, strict=True)
                 )
 
             @staticmethod
@@ -122,12 +124,13 @@ def elementwise(name: str, *partials: Function | None) -> Callable[[Function], F
                 return value(*args)
             if not is_traced():
                 return Both.apply(*args)  # type: ignore[return-value]
-            # torch.compile accepts no forward mode, and in a backward pass no such functions.
+            # torch.compile accepts no forward mode.
             if not has_gradient(*args):
                 return compute(*args)
             return Reverse.apply(*args)  # type: ignore[return-value]
 
         Reverse.__name__ = Both.__name__ = name
+        apply.compute = compute  # type: ignore[attr-defined]
         return apply
 
     return differentiable
