@@ -27,11 +27,10 @@ def study() -> Study:
 
 def test_the_learning_curve_is_of_fits_to_parts(study: Study) -> None:
     result, data, plan = study.result, study.data, study.plan
-    assert result is not None and result.explorer is not None
-    assert result.explorer.method == study.vmf.name
+    assert result is not None
     for point, share in zip(result.curve, SHARES, strict=True):
         rows = stratified(data.train.y, share * len(data.train))
-        model = study.vmf.make().fit(data.train.x[rows], data.train.y[rows].numpy())
+        model = study.used.make().fit(data.train.x[rows], data.train.y[rows].numpy())
         hits = np.asarray(model.predict(data.test.x.numpy())) == data.test.y.numpy()
         own = [hits[data.test.y.numpy() == c].mean() for c in range(6)]
         assert plan.metric == "balanced accuracy" and point.rows == len(rows)
@@ -45,7 +44,7 @@ def test_the_learning_curve_is_of_fits_to_parts(study: Study) -> None:
         replace(data.train, x=data.train.x[few], y=data.train.y[few]),
         data.test,
     )
-    assert len(learning_curve(small, plan, study.vmf)) == 1
+    assert len(learning_curve(small, plan, study.used)) == 1
 
 
 def test_steps_name_rows_and_classes(study: Study) -> None:
@@ -55,7 +54,7 @@ def test_steps_name_rows_and_classes(study: Study) -> None:
     own = result.recommended
     assert own is not None
     strong = replace(own, accuracy=replace(own.accuracy, value=0.95))
-    first = next(next_steps(result.data, strong, result.confusion, result.rows, (), "vMF"))
+    first = next(next_steps(result.data, strong, result.confusion, result.rows, ()))
     _, *others = result.steps
     assert f"Check {table.total} labels that disagree clearly with {own.name}, " in first
     assert f"begin with {table.places.name(0)}" in first
@@ -71,7 +70,7 @@ def steps(study: Study, **changes: Any) -> list[str]:
     assert result is not None and result.recommended is not None
     used = replace(result.recommended, class_accuracy=changes.pop("accuracy"))
     parts: dict[str, Any] = {"confusion": result.confusion, "tables": {}, "curve": ()}
-    return list(next_steps(result.data, used, **{**parts, **changes}, fitted="vMF"))
+    return list(next_steps(result.data, used, **{**parts, **changes}))
 
 
 def test_a_weak_classifier_accuses_nobody(study: Study) -> None:
@@ -84,7 +83,7 @@ def test_a_weak_classifier_accuses_nobody(study: Study) -> None:
     places = Places(splits, np.full(len(rows), "a.npz"), rows, {"id": [str(r) for r in rows]})
     weak = replace(own, accuracy=replace(own.accuracy, value=0.45))
     tables = {"label": replace(table, places=places)}
-    *_, last = next_steps(result.data, weak, result.confusion, tables, (), "vMF")
+    *_, last = next_steps(result.data, weak, result.confusion, tables, ())
     assert "Check" not in last and "itself wrong on 55.0 % of the test rows" in last
     assert last.endswith(f"begin with row {rows[0]} of a.npz (train).")
     # The image says more than the number of it that files of features have.
@@ -93,7 +92,7 @@ def test_a_weak_classifier_accuses_nobody(study: Study) -> None:
     # A text of the row is cut.
     long = replace(places, columns={"text": ["many words " * 99] * len(rows)})
     tables = {"label": replace(table, places=long)}
-    *_, last = next_steps(result.data, weak, result.confusion, tables, (), "vMF")
+    *_, last = next_steps(result.data, weak, result.confusion, tables, ())
     assert f"row {rows[0]} of a.npz (train), many words" in last and len(last) < 500
 
 

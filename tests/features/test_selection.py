@@ -239,7 +239,7 @@ def test_splits_and_features(tmp_path: Path) -> None:
     prepared = prepare(opened(tmp_path, X_train=X, X_test=Z, **labels))
     assert prepared.names == ("0", "2", "4", "6", "8")
     assert "4 labels below 8 have no rows." in prepared.notes
-    assert "1 class has no held-out row: 2." in prepared.notes
+    assert "1 class has no test row: 2." in prepared.notes
 
 
 ONE = np.zeros(N, int)

@@ -27,15 +27,15 @@ MOSTLY_RIGHT = 0.8
 CONFUSED, ROWS = 0.1, 3
 
 
-def learning_curve(data: FeatureSet, plan: Plan, vmf: Candidate) -> tuple[CurvePoint, ...]:
-    """Evaluate a vMF method, with its settings, after fits to parts of the training rows."""
+def learning_curve(data: FeatureSet, plan: Plan, used: Candidate) -> tuple[CurvePoint, ...]:
+    """Evaluate a method, with its settings, after fits to parts of the training rows."""
     labels = data.test.y[plan.test]
     weights, models, sizes = row_weights(labels, plan.metric), [], []
     for share in SHARES:
         rows = data.fitted[stratified(data.train.y[data.fitted], share * len(data.fitted))]
         if len(rows) == len(data.fitted) and share < 1:
             continue
-        models.append(fitted_model(vmf, data, rows, {})[0])
+        models.append(fitted_model(used, data, rows, {})[0])
         sizes.append(len(rows))
     tested = predict(models, data.test, plan.test, data.num_classes)
     hits = [one.predicted == labels for one in tested]
@@ -53,9 +53,8 @@ def next_steps(
     confusion: Confusion,
     tables: dict[str, RowTable],
     curve: Sequence[CurvePoint],
-    fitted: str,
 ) -> Iterator[str]:
-    """Yield sentences about what to do next; ``fitted`` is the method of the learning curve."""
+    """Yield sentences about what to do next."""
     unexpected = ""
     if (errors := tables.get("label")) is not None and errors.total:
         begin = f"begin with {shortened(errors.places.name(0), 120)}"
@@ -91,7 +90,7 @@ def next_steps(
             break
     if len(curve) > 1:
         share = curve[-2].rows / curve[-1].rows
-        yield f"{fitted} {about_rows(data, curve[-2].rest, share)}"
+        yield f"{used.name} {about_rows(data, curve[-2].rest, share)}"
     if unexpected:
         yield unexpected
 

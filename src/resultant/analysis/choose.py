@@ -73,7 +73,7 @@ def recommend(
     if other := compared(methods, used):
         d = other.difference
         assert d is not None
-        word = {"tie": "ties with", "worse": "beats", "better": "is behind"}[d.verdict]
+        word = {"tie": "cannot be told from", "worse": "beats", "better": "is behind"}[d.verdict]
         reason += f". On the test rows it {word} {other.name}: "
         reason += in_points(-d.gain, -d.high, -d.low)
     return Recommendation(used.key, choice.best, (first, f"{reason}."), used.code)

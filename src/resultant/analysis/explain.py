@@ -20,6 +20,7 @@ from resultant.analysis.quality import Scored, score_rows
 from resultant.analysis.result import Method, Places, RowTable
 from resultant.analysis.split import FeatureSet, Plan, Split
 from resultant.classifiers.inputs import UNIT_ROWS, UNITS, widest_column
+from resultant.features.selection import COLUMNS
 
 # Rows that a table keeps.
 KEPT = 200
@@ -202,13 +203,16 @@ def cautions(
         text = f"{percent:.1f} % of the test rows are {name}: always predicting it is"
         yield Caution("dominant", f"{text} {percent:.1f} % accurate. Read the balanced accuracy.")
     x = data.train.read(sample_rows(len(data.train), UNIT_ROWS, 0))
-    if (ratio := widest_column(x)[1]) > UNITS:
-        text = f"One column varies {ratio:,.0f} times as much as the median column and decides the"
+    column, ratio = widest_column(x)
+    if ratio > UNITS:
+        names = data.metadata.get(COLUMNS, {}).get(data.name)
+        one = f"The column {names[column]}" if names else f"Column {column} (from 0)"
+        text = f"{one} varies {ratio:,.0f} times as much as the median column and decides the"
         text += " directions of rows that are not standardized or whitened."
         yield Caution("units", text)
-    value, test = used.validation.value, used.metric(plan.metric).value
-    if plan.folds is not None and value - test >= SEEN:
+    value, test = used.validation.value, used.metric(plan.metric)
+    if plan.folds is not None and value - test.value >= SEEN and test.high < value:
         text = f"{used.name} has {100 * value:.1f} % {plan.metric} on the validation rows, and"
-        text += f" {100 * test:.1f} % on the test rows. Either the features were trained on the"
-        text += " training rows, or the test rows differ (another camera, site or time)."
+        text += f" {100 * test.value:.1f} % on the test rows. Either the features were trained on"
+        text += " the training rows, or the test rows differ (another camera, site or time)."
         yield Caution("seen", f"{text} Give a split val of rows like the test rows.")

@@ -83,6 +83,11 @@ class Difference(Result):
     p_value: float  # p-value of the same statistic: below 0.05 if zero is outside of one interval
     verdict: str  # "better" or "worse" if zero is outside the interval, else "tie"
 
+    @property
+    def word(self) -> str:
+        """The verdict in a word for readers: an interval that contains zero decides nothing."""
+        return "unclear" if self.verdict == "tie" else self.verdict
+
     @staticmethod
     def of(gain: float, low: float, high: float, error: float, p_value: float) -> Difference:
         """Return a difference with its verdict."""

@@ -150,7 +150,7 @@ class RowTable(Result):
 
 @dataclass(frozen=True, eq=False)
 class CurvePoint(Result):
-    """A point of a learning curve: a vMF method fitted to a part of the training rows."""
+    """A point of a learning curve: the used method fitted to a part of the training rows."""
 
     rows: int  # training rows of the part
     test: Estimate  # metric on the test rows

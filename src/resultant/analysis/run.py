@@ -203,9 +203,9 @@ def explain(study: Study, progress: Progress) -> None:
         progress("look for suspicious rows")
         found = {**suspicious_rows(data, study.findings), **result.rows}
         progress("learning curve")
-        curve = learning_curve(data, rows, vmf)
+        curve = learning_curve(data, rows, study.used)
         used = result.method(study.used.key)
-        steps = tuple(next_steps(result.data, used, result.confusion, found, curve, vmf.name))
+        steps = tuple(next_steps(result.data, used, result.confusion, found, curve))
         sets = summary_of(study.used.model, data, rows.test)
         progress("map and sliders")
         directions = fit_directions(data, study.settings.estimator)

@@ -328,7 +328,7 @@ def _fitted_classes(rows: _Rows, test: str, names: list[str]) -> tuple[Tensor, l
     lost = counted(int(asked[counts == 1].sum()), f"{test} row", f"{test} rows")
     single = (counts == 1).nonzero()[:, 0].tolist()
     note(single, f"a single training row, left out with {lost}")
-    note(((counts > 1) & (rows.counts(test) == 0)).nonzero()[:, 0].tolist(), "no held-out row")
+    note(((counts > 1) & (rows.counts(test) == 0)).nonzero()[:, 0].tolist(), f"no {test} row")
     return (counts > 1).nonzero()[:, 0], notes
 
 

@@ -126,7 +126,7 @@ def _method_text(result: FeatureResult, method: Method) -> str:
     value, d = method.metric(result.data.metric), method.difference
     lines = [method.name, f"test: {percent(value.value)} [{share(value.low)}, {share(value.high)}]"]
     if d is not None:
-        lines.append(f"{points(d.gain)} points from the recommended method: {d.verdict}")
+        lines.append(f"{points(d.gain)} points from the recommended method: {d.word}")
     return "\n".join(filter(None, [*lines, settings(method.settings), method.note]))
 
 
@@ -135,7 +135,7 @@ def methods_table(result: FeatureResult) -> Table:
     data, recommended, methods = result.data, result.recommendation.key, result.methods
     keys = [m.key for m in methods]
     differences = [None if m.key == recommended else m.difference for m in methods]
-    verdicts = ["" if d is None else d.verdict for d in differences]
+    verdicts = ["" if d is None else d.word for d in differences]
     if recommended in keys:
         verdicts[keys.index(recommended)] = "recommended"
     errors = [None if m.reliability is None else m.reliability.error for m in methods]
@@ -170,7 +170,7 @@ def methods_table(result: FeatureResult) -> Table:
 
 def curve_charts(result: FeatureResult) -> list[Chart]:
     """Return the learning curve, if there is one."""
-    if len(result.curve) < 2 or result.explorer is None:
+    if len(result.curve) < 2:
         return []
     low, value, high = (
         100 * np.array([getattr(p.test, end) for p in result.curve])
@@ -182,7 +182,7 @@ def curve_charts(result: FeatureResult) -> list[Chart]:
         Chart(
             "curve",
             "Learning curve",
-            f"{result.explorer.method}, fitted with its settings to parts of the training rows; "
+            f"{result.used.name}, fitted with its settings to parts of the training rows; "
             "dotted: 95 % intervals.",
             Axis("training rows", log=True),
             Axis(f"{result.data.metric} (%)"),
