@@ -121,6 +121,9 @@ def test_coordinates_at_zero_concentration() -> None:
     weights = rs.class_scores(z, state, TAU).softmax(-1) - torch.eye(3, dtype=F64)[y]
     gradients = rs.ambient_gradient(z[:, None], state.mu, state.kappa, TAU)
     close(parts.ambient, (weights[..., None] * gradients).sum(1), 1e-10, 1e-11)
+    across = gradients - (gradients * z[:, None]).sum(-1, keepdim=True) * z[:, None]
+    tangents = rs.tangent_gradient(z[:, None], state.mu, state.kappa, TAU)
+    close(tangents, across, 1e-9, 1e-11)
 
 
 def test_gradient_where_the_label_is_almost_certain() -> None:

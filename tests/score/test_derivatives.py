@@ -41,33 +41,6 @@ def test_score_is_a_log_moment(p: int) -> None:
     assert abs(math.log(float(values.mean())) - q) <= 4 * deviation
 
 
-def test_feature_gradients() -> None:
-    """eq:exact-vector-gradient, and its projection on the sphere."""
-    torch.manual_seed(1)
-    for p in (3, 128):
-        z, mu = (
-            torch.nn.functional.normalize(torch.randn(n, 1, p, dtype=torch.float64), dim=-1)
-            for n in (4, 3)
-        )
-        mu = mu.transpose(0, 1)
-        kappa = torch.tensor([0.0, 5.0, 300.0], dtype=torch.float64)
-        z.requires_grad_()
-
-        def extended(z: Tensor) -> Tensor:
-            """q as a function of z in space: the tilt is |kappa mu + t z|."""
-            tilt = (kappa.unsqueeze(-1) * mu + 10 * z).norm(dim=-1)  # noqa: B023
-            return resultant.bessel_ratio_integral(p / 2 - 1, kappa.expand(4, 3), tilt)  # noqa: B023
-
-        for c in range(3):
-            (expected,) = torch.autograd.grad(extended(z)[:, c].sum(), z)
-            ambient = resultant.ambient_gradient(z.detach(), mu, kappa, 0.1)
-            torch.testing.assert_close(ambient[:, c], expected[:, 0], rtol=1e-9, atol=1e-11)
-            tangent = resultant.tangent_gradient(z.detach(), mu, kappa, 0.1)[:, c]
-            unit = z.detach()[:, 0]
-            projected = expected[:, 0] - (expected[:, 0] * unit).sum(-1, keepdim=True) * unit
-            torch.testing.assert_close(tangent, projected, rtol=1e-9, atol=1e-11)
-
-
 DTYPES = [torch.float32, torch.float64]
 
 

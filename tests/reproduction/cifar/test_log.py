@@ -1,5 +1,6 @@
-"""The metrics of a job, against SciPy's Bessel functions; damaged files of metrics."""
+"""The metrics of a job, against SciPy's Bessel functions; damaged files of them; records of runs."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -11,14 +12,20 @@ from torch import Tensor
 
 from frozen_data import score
 from resultant.classes.rule import REALIZATIONS
+from resultant.features.store import FeatureStore
 from resultant.images.longtail import long_tail_indices
+from resultant.training.checkpoints import load_network
 from resultant.training.config import Run
+from resultant.training.extract import extract
 from resultant.training.log import read_metrics
-from resultant_reproduction.cifar.evaluation import outputs
+from resultant_reproduction.cifar.evaluation import cifar_features, outputs
 from resultant_reproduction.cifar.job import CifarJob
 from resultant_reproduction.cifar.network import StackedResNet32
 from resultant_reproduction.cifar.train import train_cifar
-from tiny_cifar import DATA, TWO, config, metrics
+from resultant_reproduction.recipes.config import ProbeConfig
+from resultant_reproduction.recipes.evaluation import evaluate
+from resultant_reproduction.recipes.probes import linear_probes
+from tiny_cifar import DATA, TWO, config, metrics, tiny_cifar
 
 
 def leading_gradient_error(
@@ -126,3 +133,41 @@ def test_a_finished_job_without_its_metrics(finished: Path, tmp_path: Path) -> N
             train_cifar(job, DATA)
     path.write_text(whole)
     assert set(train_cifar(job, DATA).metrics) == {run.name for run in TWO}
+
+
+MANY = tiny_cifar(each=6, test=20, size=8)
+PROBES = ProbeConfig(epochs=3, batch_size=8)
+RUNS = (Run("native", seed=0), Run("angular", 0.0, 0), Run("native", seed=1))
+
+
+@pytest.mark.slow
+def test_probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes fitted at once equal probes of each run and space alone, on the subset of a seed."""
+    # Two steps then give the norms their moments, and the features some spread.
+    monkeypatch.setattr("resultant_reproduction.cifar.norm.MOMENTUM", 0.7)
+    trained = train_cifar(CifarJob(config(epochs=1, subset=5), RUNS, tmp_path, stack=2), MANY)
+    usual, members = (long_tail_indices(MANY.train_labels, 4, 3.0, seed) for seed in (0, 5))
+    assert not torch.equal(usual, members)
+    counts = torch.bincount(MANY.train_labels[members])
+    records = evaluate(trained, cifar_features(trained, MANY), 4, probes=PROBES)
+    for record, (_, stack, run) in zip(records, trained.trainee.networks(), strict=True):
+        assert record["config"]["subset"] == 5 and record["train_images"] == len(members)
+        train, test = (
+            outputs(stack.network, images, torch.float32)
+            for images in (MANY.train_images, MANY.test_images)
+        )
+        for pool, index in (("long_tail", members), ("balanced", slice(None))):
+            for space in ("encoder", "projection"):
+                x, queries = (getattr(a, space)[run][None] for a in (train, test))
+                labels = MANY.train_labels[index], queries, MANY.test_labels
+                alone = linear_probes(x[:, index], *labels, 4, PROBES, counts=counts).to_dict()
+                groups = alone["groups"]
+                assert isinstance(groups, dict) and isinstance(alone["accuracy"], list)
+                assert record["probes"][pool][space] == {
+                    "accuracy": alone["accuracy"][0],
+                    **{name: a[0] for name, a in groups.items() if a[0] is not None},
+                }
+    assert len({json.dumps(record["probes"]) for record in records}) > 1
+    network = load_network(tmp_path / "native-seed0.safetensors")
+    extract(network, MANY.splits(members, {}), tmp_path / "x.safetensors")
+    assert torch.equal(FeatureStore.open(tmp_path / "x.safetensors")["train/identities"], members)
