@@ -119,13 +119,14 @@ def test_files_of_one_set_are_matched_by_name(ending: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_ids_of_the_user_reach_every_table(name: str, brief: None) -> None:
+def test_ids_of_the_user_reach_every_table(name: str, brief: None, capsys: Shown) -> None:
     """Any column of ids, without an option; rows are in the order of the file, with its numbers."""
     ids = [f"{i:04d}" for i in range(len(Y))]
     others = {"doc_id": ids, "vintage_id": np.arange(len(Y)) // 3, "humid": X[:, 0]}
     splits = np.where(np.arange(len(Y)) % 3, "train", "test")
     WRITERS[name](Path(name), table(cultivar=Y, split=splits, **others))
     assert call(f"analyze {name} --references none --out a") == 0
+    assert "3 classes (labels: cultivar)" in capsys.readouterr().out
     rows = parquet.read_table("a/rows.parquet")
     test = parquet.read_table("a/predictions.parquet")
     assert call(f"predict a {name} --out p.parquet") == 0
@@ -141,10 +142,14 @@ def test_ids_of_the_user_reach_every_table(name: str, brief: None) -> None:
     store = FeatureStore.open(name)
     assert store.metadata["columns"]["features"] == [*COLUMNS, "humid"]
     assert store["test/identities"].unique().numel() == len(test)
-    WRITERS[name](Path(name), table(bottle=ids, vintage_id=others["vintage_id"], humid=X[:, 0]))
+    # A column of words that is not called a label holds none.
+    others |= {"bottle": ids, "cellar": np.where(np.arange(len(Y)) % 3, "dry", "cold")}
+    del others["doc_id"]
+    WRITERS[name](Path(name), table(**others))
     assert "train/identities" not in FeatureStore.open(name)
     assert call(f"predict a {name} --identities bottle --out p.csv") == 0
     assert Path("p.csv").read_text().splitlines()[1].startswith(f"{name},0,0000,0,")
+    assert "label" not in Path("p.csv").read_text()
 
 
 @pytest.mark.parametrize("labels", ["words", "numbers"])

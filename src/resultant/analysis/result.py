@@ -16,6 +16,7 @@ import numpy as np
 
 from resultant.analysis.metrics import Caution, Difference, Estimate, Result
 from resultant.analysis.theory import Theory
+from resultant.features.selection import LABEL_COLUMN
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,12 @@ class FeatureData(Result):
     notes: tuple[str, ...] = ()  # sentences about classes, rows or methods that were left out
     warnings: tuple[Caution, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> str:
+        """The number of classes, and the column of their labels."""
+        column = self.metadata.get(LABEL_COLUMN)
+        return f"{len(self.class_names):,} classes" + (f" (labels: {column})" if column else "")
 
 
 @dataclass(frozen=True, eq=False)

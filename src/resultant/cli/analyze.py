@@ -230,9 +230,10 @@ def read_line(feature: FeatureResult) -> str:
     """Return what was read, in one line."""
     data = feature.data
     splits = ", ".join(f"{rows:,} {name}" for name, rows in data.splits.items())
-    classes = counted(len(data.class_names), "class", "classes")
     rows = counted(sum(data.splits.values()), "row", "rows")
-    return f"{data.source}, {data.name}: {rows} of {data.dim:,} dimensions, {classes} ({splits})"
+    return (
+        f"{data.source}, {data.name}: {rows} of {data.dim:,} dimensions, {data.classes} ({splits})"
+    )
 
 
 def summary_lines(feature: FeatureResult | None) -> Iterator[tuple[str, str]]:

@@ -32,6 +32,8 @@ UNLABELLED = "fill in these rows, or leave them out by --skip-unlabelled (in Pyt
 UNLABELLED += "skip_unlabelled=True); resultant predict reads rows without labels"
 # The metadata with the names of the columns of features, by the name of the features.
 COLUMNS = "columns"
+# The metadata with the name of the column of the labels.
+LABEL_COLUMN = "label_column"
 # The metadata of labels.
 DESCRIBED = (CLASS_NAMES, CLASS_LABELS, "num_classes", "labels")
 
@@ -66,6 +68,9 @@ def combine(where: str, files: Iterable[tuple[str, Contents]], names: Names) -> 
     metadata, used = classes | metadata, {what_of(old) for old in chosen.values()}
     if describes & {what_of(name) for name in parts} - used:
         metadata = {n: value for n, value in metadata.items() if n not in DESCRIBED}
+    columns = {what_of(old) for new, old in chosen.items() if what_of(new) == "labels"} - {"labels"}
+    if columns:
+        metadata[LABEL_COLUMN] = printable(columns.pop())
     parts, skipped = _labelled(parts, chosen, called, names.unlabelled == "skip")
     origins = _origins(parts, chosen)
     shown = {what for origin in origins.values() for what in origin.columns}
@@ -263,7 +268,9 @@ def _choose(where: str, parts: Parts, names: Names) -> dict[str, str]:
         return what
 
     if names.labels is None:
-        labels = usual_name(present, naming.LABELS) or _only_words(parts, names)
+        labels = usual_name(present, naming.LABELS)
+        if labels is None and names.unlabelled != "keep":
+            labels = _only_words(parts, names)
     else:
         labels = require(names.labels)
     if names.unlabelled == "keep":

@@ -40,7 +40,7 @@ def markdown(result: AnalysisResult) -> str:
     f = result.first
     d, lines = f.data, [f"### {escaped(result.title)}", ""]
     rows = ", ".join(f"{n:,} {escaped(name)}" for name, n in d.splits.items())
-    lines += [f"{len(d.class_names):,} classes, {d.dim:,} dimensions; rows: {rows}.", ""]
+    lines += [f"{escaped(d.classes)}, {d.dim:,} dimensions; rows: {rows}.", ""]
     lines += [escaped(c.sentence) for c in result.comparisons]
     lines += [escaped(sentence) for sentence in f.recommendation.sentences]
     lines += ["", f"| method | validation | {d.metric} | 95 % interval | log-loss |"]
