@@ -1,4 +1,4 @@
-"""The metrics of a job, against SciPy's Bessel functions; damaged files of them; records of runs."""
+"""Metrics of a job against SciPy's Bessel functions; damaged files of them; records of runs."""
 
 import json
 import shutil
