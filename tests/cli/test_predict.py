@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from pyarrow import parquet
 
 import resultant
@@ -118,6 +119,31 @@ def test_networks_of_a_folder_and_of_the_hub(
         error = capsys.readouterr().err
         assert error.startswith("resultant: expected the ") and remedy in error
         assert "no answer of http://127.0.0.1:9" in error and error.count("\n") == 1
+
+
+def test_a_classifier_knows_its_network(brief: None, capsys: Shown) -> None:
+    """Pictures by another network, at another size or with other weights are refused."""
+    rng = np.random.default_rng(0)
+    for c in range(3):
+        Path(f"data/{c}").mkdir(parents=True)
+        for i in range(14):
+            pixels = rng.integers(0, 60, (40, 40, 3), dtype=np.uint8)
+            pixels[..., c] += 180
+            Image.fromarray(pixels).save(f"data/{c}/{i}.png")
+    torch.manual_seed(0)
+    assert call(f"{EXTRACT} --data data") == 0
+    assert call("analyze x.safetensors --references none --out page") == 0
+    for seed, options, got in (
+        (0, "--model test_resnet --size 32", ""),
+        (1, "--model test_resnet --size 32", "test_resnet of 32 pixels with other weights"),
+        (0, "--model test_resnet --size 64", "test_resnet of 64 pixels"),
+        (0, "--model test_vit --size 32", "test_vit of 32 pixels"),
+    ):
+        torch.manual_seed(seed)
+        capsys.readouterr()
+        status = call(f"predict page data --out p.parquet {options} {PREDICT}")
+        rule = f"features, test_resnet of 32 pixels, got {got}; give --model"
+        assert status == (2 if got else 0) and (not got or rule in capsys.readouterr().err)
 
 
 IMAGES = (

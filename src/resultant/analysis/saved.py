@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_feature_names
 
 from resultant._core.files import parse_json
 from resultant._core.tensor_files import require_name, write_tensors
-from resultant.classifiers.files import NAMES
+from resultant.classifiers.files import NAMES, OF_NETWORK
 from resultant.features.rows import reading
 
 FORMAT = "resultant.ScikitClassifier 1"
@@ -112,6 +112,8 @@ class ScaledClassifier(ClassifierMixin, BaseEstimator):
         about = {"steps": steps, "scale": float(self.scale), "classes": labels}
         if hasattr(self, NAMES):
             about[NAMES] = [str(name) for name in getattr(self, NAMES)]
+        if hasattr(self, OF_NETWORK):
+            about[OF_NETWORK] = getattr(self, OF_NETWORK)
         write_tensors(path, tensors, {"format": FORMAT, "metadata": json.dumps(about)})
 
 
@@ -181,6 +183,8 @@ def _load(about: dict[str, Any], tensors: dict[str, np.ndarray]) -> ScaledClassi
     loaded.classes_ = labels
     if NAMES in about:
         setattr(loaded, NAMES, np.array(about[NAMES], dtype=object))
+    if OF_NETWORK in about:
+        setattr(loaded, OF_NETWORK, dict(about[OF_NETWORK]))
     width = int(getattr(steps[0], "n_features_in_", 0))
     shape = loaded.predict_proba(np.ones((1, width), np.float32)).shape
     if shape != (1, len(labels)):

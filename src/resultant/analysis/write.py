@@ -22,6 +22,7 @@ from resultant.analysis.result import AnalysisResult, Places
 from resultant.analysis.run import Study
 from resultant.analysis.sets import sets_of
 from resultant.analysis.split import FeatureSet
+from resultant.classifiers.files import OF_NETWORK
 from resultant.features.selection import CLASS_LABELS, COLUMNS
 
 RESULTS, CLASSIFIER, ROWS = "results.json", "classifier.safetensors", "rows.csv"
@@ -78,6 +79,8 @@ def saved_classifier(study: Study) -> Any:
     if columns := data.metadata.get(COLUMNS, {}).get(data.name):
         # New rows are matched by the names of their columns.
         classifier.feature_names_in_ = np.array(columns, dtype=object)
+    if network := data.metadata.get(OF_NETWORK):
+        setattr(classifier, OF_NETWORK, network)
     return classifier
 
 

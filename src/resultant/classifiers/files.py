@@ -31,6 +31,8 @@ CHOSEN = ("temperature_", "shrinkage_", "refine_", "scale_", "calibration_")
 
 # The names of columns, as scikit-learn calls them.
 NAMES = "feature_names_in_"
+# The network of the features, see `resultant.training.checkpoints.LoadedNetwork.identity`.
+OF_NETWORK = "network"
 
 RANKED, CONFORMAL = ("scores", "fits", "number"), ("scale", "none", "held_out", "rule")
 
@@ -76,6 +78,8 @@ class SavedEstimator(BaseEstimator):
         }
         if (columns := getattr(self, NAMES, None)) is not None:
             about["columns"] = columns.tolist()
+        if hasattr(self, OF_NETWORK):
+            about[OF_NETWORK] = getattr(self, OF_NETWORK)
         tensors = {name: getattr(fitted.statistics_, name) for name in SUMS}
         if metric is not None:
             about |= {"metric": metric.shrinkage, "fixed": fixed}
@@ -179,6 +183,8 @@ class SavedEstimator(BaseEstimator):
             raise ValueError(f"{len(classifier.classes_)} labels of {statistics.num_classes} sums")
         if "columns" in about:
             setattr(classifier, NAMES, np.array(about["columns"], object))
+        if OF_NETWORK in about:
+            setattr(classifier, OF_NETWORK, dict(about[OF_NETWORK]))
         return classifier
 
 

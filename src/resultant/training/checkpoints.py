@@ -1,5 +1,6 @@
 """Files of a training job: its checkpoint, one file for each trained run, and networks of both."""
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -171,6 +172,15 @@ class LoadedNetwork:
     class_names: tuple[str, ...]  # empty if the file has none
     about: dict[str, Any]  # the JSON of the file
     trained: np.ndarray | None = None  # hashes of the training images, None if the file has none
+
+    def identity(self) -> dict[str, Any]:
+        """Return architecture, size of the images and a hash of the weights: a classifier of the
+        features knows its network by them."""
+        content = hashlib.sha256()
+        for name, a in sorted(self.network.state_dict().items()):
+            content.update(name.encode() + a.cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+        facts = {"architecture": self.config.architecture, "size": self.view.size}
+        return {**facts, "weights": content.hexdigest()}
 
 
 def load_network(path: Location) -> LoadedNetwork:

@@ -13,6 +13,7 @@ from torch import Tensor
 from resultant._core.files import require_writable_file
 from resultant._core.tensor_files import require_name
 from resultant._core.text import one_line
+from resultant.classifiers.files import OF_NETWORK
 from resultant.features.rows import TensorRows, require_vectors
 from resultant.features.selection import WORDS
 from resultant.features.store import write_store
@@ -196,6 +197,7 @@ def facts_of(
         "dataset": loaded.config.dataset,
         "held_out": data.held_out,
         "config": asdict(loaded.config),
+        OF_NETWORK: loaded.identity(),
         "run": None if loaded.run is None else asdict(loaded.run),
         **{key: loaded.about[key] for key in ("proco", "epoch") if key in loaded.about},
         "imbalance": None,

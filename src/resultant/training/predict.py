@@ -24,7 +24,7 @@ from resultant._core.files import replacing
 from resultant._core.memory import row_slices
 from resultant.analysis.saved import load_classifier
 from resultant.analysis.write import file_order, write_csv
-from resultant.classifiers.files import NAMES
+from resultant.classifiers.files import NAMES, OF_NETWORK
 from resultant.features.naming import Location, Names, kind_of, split_part, what_of
 from resultant.features.store import FeatureStore
 from resultant.images.files import is_image, walk
@@ -133,6 +133,7 @@ def with_feature(model: Model, feature: str | None = None) -> Model:
     network, classifier = model.network, model.classifier
     if network is None or classifier is None:
         return model
+    _require_network(classifier, network)
     widths, own = network_widths(network), classifier.n_features_in_
     fitting = [name for name in FEATURES if widths[name] == own and feature in (None, name)]
     if len(fitting) != 1:
@@ -140,6 +141,19 @@ def with_feature(model: Model, feature: str | None = None) -> Model:
         rule = f"expected one output of the network with the {own} numbers of the classifier"
         raise ValueError(f"{rule}, got {got}; --features chooses")
     return Model(network, classifier, fitting[0])
+
+
+def _require_network(classifier: Any, network: LoadedNetwork) -> None:
+    """Raise unless the network is the one of the features that the classifier was fitted to."""
+    own, got = getattr(classifier, OF_NETWORK, None), network.identity()
+    if own is None or own == got:
+        return
+    rule = "expected the network of the classifier's features, {architecture} of {size} pixels"
+    text = "{architecture} of {size} pixels" + " with other weights" * (
+        {**own, "weights": 0} == {**got, "weights": 0}
+    )
+    remedy = "give --model, --weights and --size as to extract, or its network file"
+    raise ValueError(f"{rule.format(**own)}, got {text.format(**got)}; {remedy}")
 
 
 @torch.no_grad()
