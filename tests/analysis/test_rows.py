@@ -19,7 +19,7 @@ import resultant
 from resultant import VMFClassifier
 from resultant.analysis import duplicates as duplicates_module
 from resultant.analysis.candidate import Candidate
-from resultant.analysis.explain import outliers, suspicious_rows
+from resultant.analysis.explain import DEVIATIONS, outliers, suspicious_rows
 from resultant.analysis.fit import fit
 from resultant.analysis.quality import KEPT, ODDS, SHARE, TOP, Scored, keep_some, score_rows
 from resultant.analysis.run import run
@@ -139,7 +139,23 @@ def test_conformal_values_of_rows_in_their_classes() -> None:
         assert q[i] == pytest.approx(
             float(1 + (own <= of_test[i]).sum()) / (len(own) + 1), abs=0.02
         )
-    assert far[10] > 5 and p[10] == pytest.approx(1 / COUNTS[0])
+    assert far[10] > DEVIATIONS and p[10] == pytest.approx(1 / COUNTS[0])
+
+
+def test_outliers_are_rows_of_no_class() -> None:
+    """Rows of a ninth class under other labels, and few rows of eight clouds without outliers."""
+    rng = np.random.default_rng(0)
+    for p, spread, found in ((3, 1, 0.0), (3, 3, 0.0), (6, 3, 0.5), (20, 1, 0.5), (20, 3, 1.0)):
+        centres, label = spread * rng.normal(size=(9, p)), rng.integers(0, 8, 1600)
+        x = torch.from_numpy(centres[label] + rng.normal(size=(1600, p))).float()
+        rows = Split("train", x, torch.from_numpy(label))
+        data = FeatureSet("clouds", "x", tuple("abcdefgh"), rows, replace(rows, name="test"))
+        far = next(outliers(data, used_of(data)))[0] > DEVIATIONS
+        assert far.double().mean() < 0.01
+        x[:16] = torch.from_numpy(centres[8] + rng.normal(size=(16, p))).float()
+        far = next(outliers(data, used_of(data)))[0] > DEVIATIONS
+        assert far[16:].double().mean() < 0.01
+        assert far[:16].double().mean() >= found
 
 
 @pytest.mark.usefixtures("brief")

@@ -25,8 +25,11 @@ from resultant.features.selection import COLUMNS
 # Rows that a table keeps.
 KEPT = 200
 
-# Robust standard deviations below the median cosine of a class from which a row is an outlier.
-DEVIATIONS = 5.0
+# Robust standard deviations above the median of a class from which a row is an outlier, of the
+# logarithm of its angle to the class: cosines of few dimensions have long tails without outliers.
+DEVIATIONS = 3.0
+# Smaller angles are rounding.
+LEAST_ANGLE = 1e-3
 NORMAL_MAD = 1.4826
 
 # Test rows of a class below which its accuracy means little.
@@ -103,8 +106,9 @@ def look(data: FeatureSet, used: Candidate, vmf: Candidate) -> Findings:
 
 def outliers(data: FeatureSet, vmf: Candidate) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield, for each split, how far the rows [N] are from the direction of their class: robust
-    standard deviations below the median cosine, and the conformal p-value, the share of rows of the
-    class, itself among them, that are as far. Training rows leave themselves out."""
+    standard deviations of the logarithm of the angle above the median of the class, and the
+    conformal p-value, the share of rows of the class, itself among them, that are as far. Training
+    rows leave themselves out."""
     model = vmf.model
     mu, total = model.state_.mu, model.statistics_.total
 
@@ -118,9 +122,10 @@ def outliers(data: FeatureSet, vmf: Candidate) -> Iterator[tuple[Tensor, Tensor]
         cosine = torch.zeros(len(split), dtype=torch.float64)
         for at, part in split.map(partial(own_cosine, inside=split is data.train)):
             cosine[at] = part
-        below = _medians(cosine, split.y) - cosine
-        spread = NORMAL_MAD * _medians(below.abs(), split.y)
-        deviation = torch.where(below > 1e-6, below / spread.clamp_min(1e-12), 0.0)
+        angle = cosine.clamp(-1, 1).arccos().clamp_min(LEAST_ANGLE).log()
+        above = angle - _medians(angle, split.y)
+        spread = NORMAL_MAD * _medians(above.abs(), split.y)
+        deviation = torch.where(above > 1e-6, above / spread.clamp_min(1e-12), 0.0)
         # Cosines are in [-1, 1], so that those of one class follow each other.
         if split is data.train:
             known = (4 * split.y + cosine).sort().values

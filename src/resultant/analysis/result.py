@@ -148,8 +148,8 @@ class RowTable(Result):
     places: Places
     label: np.ndarray  # class of the label
     other: np.ndarray  # the more likely class; for a duplicate the class of its copy
-    # Log odds of the other class against the label; robust standard deviations of the cosine of an
-    # outlier below the median of its class; cosine of a near-duplicate; zero for a duplicate.
+    # Log odds of the other class against the label; robust standard deviations of the angle of an
+    # outlier above the median of its class; cosine of a near-duplicate; zero for a duplicate.
     score: np.ndarray
     total: int  # rows found; the table keeps the first ones
     copies: Places | None = None  # for duplicates, the first row that they are equal to

@@ -39,8 +39,8 @@ ROWS = {
     ),
     "outlier": (
         "Outliers",
-        "Rows far from the direction of their class. Deviations: robust standard deviations of the "
-        "cosine below the median of the class.",
+        "Rows far from the direction of their class: three or more robust standard deviations of "
+        "the logarithm of the angle above the median of the class.",
         ("nearest class", {"deviations": "{:.1f}".format}),
     ),
 }
