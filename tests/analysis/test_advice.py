@@ -106,11 +106,14 @@ def test_classes_of_few_rows_are_asked_for(study: Study) -> None:
     assert "Collect rows of class 5 (6 rows, 20 %), class 4 (8 rows, 40 %):" in text
     # A large class needs no rows.
     assert steps(study, accuracy=tail[::-1].copy(), confusion=none) == []
-    pairs = Confusion(
-        np.array([[0, 1], [3, 2]]), np.array([2, 5]), np.array([0.4, 0.25]), None, None
-    )
+    # The worse direction first, although it has fewer rows.
+    cells, count = np.array([[3, 2], [2, 3], [0, 1]]), np.array([7, 6, 2])
+    pairs = Confusion(cells, count, np.array([0.23, 0.46, 0.9]), None, None)
     (text,) = steps(study, accuracy=even, confusion=pairs)
-    assert "definitions of class 3 and class 2: 25 % of the first are taken" in text
+    assert text.endswith(
+        "definitions of class 2 and class 3: 46 % of the first are taken for the second, "
+        "23 % of the second for the first."
+    )
 
 
 @pytest.mark.parametrize(("low", "likely"), [(0.01, True), (-0.01, False)])

@@ -81,13 +81,15 @@ def next_steps(
             for c in few
         ]
         yield f"Collect rows of {listed(words)}: few rows, and the least accurate classes."
-    pairs = zip(confusion.pairs, confusion.count, confusion.share, strict=True)
-    for (true, other), number, share in pairs:
-        if share >= CONFUSED and number >= ROWS:
-            names = (class_name(data.class_names[c]) for c in (true, other))
-            text = "Compare the definitions of {} and {}: ".format(*names)
-            yield f"{text}{100 * share:.0f} % of the first are taken for the second."
-            break
+    pairs = list(zip(confusion.pairs.tolist(), confusion.count, confusion.share, strict=True))
+    often = [(share, pair) for pair, number, share in pairs if number >= ROWS]
+    if often and max(often)[0] >= CONFUSED:
+        share, (true, other) = max(often)
+        names = (class_name(data.class_names[c]) for c in (true, other))
+        text = "Compare the definitions of {} and {}: ".format(*names)
+        text += f"{100 * share:.0f} % of the first are taken for the second"
+        back = next((s for pair, _, s in pairs if pair == [other, true]), None)
+        yield text + (f", {100 * back:.0f} % of the second for the first." if back else ".")
     if len(curve) > 1:
         share = curve[-2].rows / curve[-1].rows
         yield f"{used.name} {about_rows(data, curve[-2].rest, share)}"
