@@ -1,5 +1,6 @@
 """The columns of new rows are those of the classifier, by their names, in every form of a table."""
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,9 @@ def test_new_rows_are_matched_by_name(model: str, name: str) -> None:
     # From Python, and with the name of the features.
     frame = pd.DataFrame(forms["reversed"])
     assert resultant.predict(model, frame)["predicted"].to_pylist() == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rows.predict(frame[list(COLUMNS)]).tolist() == expected
     with pytest.raises(ValueError, match="feature names"):
         rows.predict(frame)
     WRITERS[name](Path(name), forms["reversed"])

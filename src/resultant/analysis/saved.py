@@ -72,6 +72,7 @@ class ScaledClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(self, NAMES) and hasattr(X, "columns"):
             # Columns in another order are an error, as in other estimators.
             _check_feature_names(self, X, reset=False)
+            X = np.asarray(X)
         last = self.pipeline[-1]
         if isinstance(last, NearestCentroid):
             # Its own scores have another metric than its predictions.

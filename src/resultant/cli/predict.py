@@ -46,7 +46,7 @@ class Predict:
     top: int = 5
     """Number of the most likely classes to report."""
     error: Annotated[Optional[float], shown_default("SHARE", "no sets")] = None
-    """Also sets of classes: the share of the rows of each class whose set may miss the class."""
+    """Also sets of classes, of a vMF classifier: the share of each class that its sets may miss."""
     images: Annotated[Optional[Path], shown_default("PATH", "the folder of the list")] = None
     """Folder that the paths of a list are relative to."""
     image_column: str = "image"

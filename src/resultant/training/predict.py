@@ -267,7 +267,8 @@ def predict(
     if top < 1:
         raise ValueError(f"expected top >= 1, got {top}")
     if error is not None and not hasattr(model.classifier, "predict_set"):
-        raise ValueError("expected a classifier with sets of classes, got one without predict_set")
+        rule = "expected a vMF classifier for sets of classes, got one without predict_set"
+        raise ValueError(f"{rule}; VMFClassifierCV().fit(X, y).save(PATH) writes one")
     columns = Columns(model.labels, min(top, len(model.labels)))
     source = data if isinstance(data, ImageSource) else None
     if isinstance(data, str | os.PathLike) and holds_images(data, image_column):
