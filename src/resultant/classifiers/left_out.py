@@ -21,10 +21,10 @@ from resultant.classifiers.folds import draw_rows
 from resultant.classifiers.inputs import Sample, row_chunks
 from resultant.vmf.estimators import ROUNDING, fit_kappa, fit_length, mean_resultant
 
-# Rows times classes that fit the gain of refined classes, and the number of rows of which one
-# counts for all classes alike. A fit and its folds must have nearly one gain, or else the scores
-# of validation rows are not those of new rows: many rows, and a number that is not theirs.
-GAIN_CELLS, GAIN_ROWS = 1 << 22, 1 << 10
+# Rows times classes that fit the gain of refined classes, and the number of rows per class of which
+# one counts for all classes alike. A fit and its folds must have nearly one gain, or else the
+# scores of validation rows are not those of new rows: many rows, and a number that is not theirs.
+GAIN_CELLS, GAIN_ROWS = 1 << 22, 30
 # The estimator of concentrations that nobody reads.
 QUICK = "banerjee"
 
@@ -219,4 +219,4 @@ def best_gain(folds: Sequence[ValidationFold], w: Tensor) -> float:
     scores = torch.cat([fold.of_classes(fold.rho, 0.0) for fold in folds])[known]
     y, w = torch.cat([fold.y for fold in folds])[known], w[known]
     mass = w.new_zeros(scores.shape[1]).index_add_(0, y, w)
-    return fit_scale(scores, y, w / mass[y], number=GAIN_ROWS)
+    return fit_scale(scores, y, w / mass[y], number=GAIN_ROWS * scores.shape[1])
