@@ -66,9 +66,16 @@ def copies() -> Toy:
     """Noise, each row four times: a nearest neighbour knows the copies."""
     rng = RNG(0)
     X, y = rng.normal(size=(100, 16)), rng.integers(0, 3, 100)
-    must = (r"\d+ rows repeat another row of the same split",)
+    must = ("300 rows repeat another row of the same split",)
     never = ("network", "in another split", r"100\.0 %")
     return Toy(np.repeat(X, 4, 0), np.repeat(y, 4), {}, must, never)
+
+
+def copied_twice() -> Toy:
+    """Two of three copies of training rows are equal: they repeat a row of their own split, too."""
+    X, y = blobs([30, 30, 30])
+    must = "3 rows are in train and in another split", "1 row repeats another row of the same split"
+    return Toy(X, y, {"test": (X[[0, 0, 50]], y[[0, 0, 50]])}, must)
 
 
 def shifted() -> Toy:
@@ -118,7 +125,10 @@ def digits() -> Toy:
 
 # Sentences on methods need all of them, those on rows and classes do not.
 METHODS = [("unrefined", toy) for toy in (ties, random_labels, copies, two_classes, digits)]
-ROWS = [("brief", toy) for toy in (shifted, single_rows, few_test_rows, dominant, many_classes)]
+ROWS = [
+    ("brief", toy)
+    for toy in (copied_twice, shifted, single_rows, few_test_rows, dominant, many_classes)
+]
 
 
 @pytest.mark.slow

@@ -174,16 +174,14 @@ def duplicates(data: FeatureSet) -> tuple[RowTable, int]:
     return table("duplicate", data, at, y[of], none, of), int(apart.sum())
 
 
-def cautions(
-    data: FeatureSet, plan: Plan, copies: RowTable, across: int, used: Method
-) -> Iterator[Caution]:
+def cautions(data: FeatureSet, plan: Plan, across: int, used: Method) -> Iterator[Caution]:
     """Check the rows of a feature set, and the recommended method or the best one."""
     if across:
         rows = counted(across, "row is", "rows are")
         text = f"{rows} in {data.train.name} and in another split, as exact duplicates: accuracies"
         text += " may be too high. Remove the duplicates from one of the splits."
         yield Caution("duplicates", text)
-    if within := copies.total - across:
+    if within := sum(len(split) - len(np.unique(split.digests)) for split in data.splits):
         rows = counted(within, "row repeats", "rows repeat")
         text = f"{rows} another row of the same split. Copies stay in one fold, so that they do not"
         text += " flatter the validation. Accuracies count each of them, intervals count them once."

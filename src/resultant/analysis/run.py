@@ -147,7 +147,7 @@ def summarize(study: Study) -> None:
     used = next(m for m in methods if m.key == study.used.key)
     assert study.used.tested is not None
     study.result = FeatureResult(
-        data=about(study, tuple(cautions(data, rows, copies, across, used))),
+        data=about(study, tuple(cautions(data, rows, across, used))),
         methods=methods,
         recommendation=recommend(methods, choice, data, rows),
         confusion=confusion(study.used.tested.predicted, data.test.y[rows.test], data.num_classes),
