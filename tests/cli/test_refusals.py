@@ -28,6 +28,8 @@ TEMPERATURE = "expected --temperature > 0 and finite, got"
 # Calls, and facts as patterns.
 CALLS = [
     ("dance", "expected a command, one of analyze, .* got 'dance'$"),
+    ("predict nowhere x.csv", "expected a network, a classifier, .* got nothing at nowhere$"),
+    ("predict {photos} x.csv", "the folder of train, tune or analyze with one, got a folder at"),
     ("analyse", "did you mean analyze[?]$"),
     ("probe a --seed x", "--seed.*'x'.* resultant probe --help"),
     ("probe a --epochs 0", "expected epochs >= 1, got 0"),

@@ -20,13 +20,13 @@ MARKS = {"trained_on": "that the network was trained on", "none_of_these": "that
 class Predict:
     """Predict the classes of new pictures, or of features.
 
-    The model is a network that train has trained, the folder of tune, or a classifier that analyze
-    has saved, which reads features, or pictures through a network.
+    The model is a network that train has trained, the folder of tune, or the folder of analyze,
+    whose classifier reads features, or pictures through the network of these features.
 
     Examples:
       resultant predict out/tune NEW_PICTURES --out predictions.parquet
-      resultant predict report/classifier.safetensors features.parquet
-      resultant predict report/classifier.safetensors NEW_PICTURES --model resnet50 --pretrained
+      resultant predict out/analyze features.parquet
+      resultant predict out/analyze NEW_PICTURES --model resnet50 --pretrained
     """
 
     path: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="MODEL")]]
@@ -42,7 +42,7 @@ class Predict:
     features: Annotated[Optional[str], shown_default("NAME", "those that fit")] = None
     """Array or column of the features, or the output of the network: encoder or projection."""
     identities: arguments.Labels = None
-    """Column of a file of features that names the rows, if it has no usual name, such as doc_id."""
+    """Column of a file of features that names the rows, if it has no usual name."""
     top: int = 5
     """Number of the most likely classes to report."""
     error: Annotated[Optional[float], shown_default("SHARE", "no sets")] = None

@@ -34,7 +34,13 @@ from resultant.images.source import ImageSource, ImageSplits, without_broken
 from resultant.images.store import OnImages
 from resultant.training.checkpoints import LoadedNetwork, load_network
 from resultant.training.extract import FEATURES, Precision, network_outputs_of
-from resultant.training.network_files import CLASSIFIER, NETWORK, find_network, is_network
+from resultant.training.network_files import (
+    CLASSIFIER,
+    NETWORK,
+    find_network,
+    is_network,
+    split_run,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,8 +122,9 @@ def load_model(
         classifier = load_classifier(path)
     elif network is not None:
         raise ValueError(f"expected a classifier with a network, got two networks, {path} first")
-    else:
-        network = find_network(path) or path
+    elif (network := find_network(path) or path).is_dir() or not split_run(path)[0].exists():
+        rule = "expected a network, a classifier, or the folder of train, tune or analyze with one"
+        raise ValueError(f"{rule}, got {'a folder' if path.is_dir() else 'nothing'} at {path}")
     return with_feature(Model(_loaded(network), classifier), feature)
 
 
