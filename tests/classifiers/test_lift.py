@@ -80,7 +80,7 @@ def test_folds_are_cold_fits(refine: float | None) -> None:
 
 
 def test_the_validation_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The score of the search equals that of cold fits on the same folds, where it fits to the end."""
+    """The score of a search that fits to the end equals that of cold fits on the same folds."""
     monkeypatch.setattr(refine, "SEARCH_NATS", 1e-12)
     folds = StratifiedKFold(3)
     settings: Any = {"whiten": "within", "shrinkage": 0.3, "lift": 1.0, "refine": 0.3}
@@ -88,7 +88,7 @@ def test_the_validation_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatch)
     searched = VMFClassifierCV(cv=folds, **settings, extend=False).fit(X, Y)
     assert searched.best_params_["lift"] == 1.0 and searched.best_params_["refine"] == 0.3
     cold = cross_val_predict(VMFClassifier(**settings), X, Y, cv=folds, method="predict_proba")
-    assert searched.best_score_ == pytest.approx(-log_loss(Y, cold), rel=1e-6)
+    assert searched.best_score_ == pytest.approx(-log_loss(Y, cold), rel=1e-5)
 
 
 def test_the_search_lifts() -> None:
