@@ -207,7 +207,8 @@ def test_wine_is_within_two_points_of_plain_references() -> None:
     (data,) = read(X, y)
     result = resultant.analyze(X, y).first
     use = r"Use (linear discriminant|logistic|nearest centroid)"
-    assert_sentences(result, (r"Column 12 \(from 0\) varies", use))
+    assert_sentences(result, (r"Column 12 \(from 0\) varies .* No outliers are named", use))
+    assert not resultant.rows(X, y, references="none").is_outlier.any()
     train = data.train.read(slice(None)).numpy()  # pyright: ignore[reportArgumentType]
     test = data.test.read(slice(None)).numpy()  # pyright: ignore[reportArgumentType]
     for key, model in (

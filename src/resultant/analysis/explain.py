@@ -108,7 +108,7 @@ def outliers(data: FeatureSet, vmf: Candidate) -> Iterator[tuple[Tensor, Tensor]
     """Yield, for each split, how far the rows [N] are from the direction of their class: robust
     standard deviations of the logarithm of the angle above the median of the class, and the
     conformal p-value, the share of rows of the class, itself among them, that are as far. Training
-    rows leave themselves out."""
+    rows leave themselves out. Where one column decides all directions, no row is far."""
     model = vmf.model
     mu, total = model.state_.mu, model.statistics_.total
 
@@ -117,7 +117,7 @@ def outliers(data: FeatureSet, vmf: Candidate) -> Iterator[tuple[Tensor, Tensor]
         own = directions(total[y] - z)[0] if inside else mu[y]
         return (z * own.to(z)).sum(1).cpu()
 
-    known = torch.empty(0)
+    known, able = torch.empty(0), dominant_column(data)[1] <= UNITS
     for split in data.splits:
         cosine = torch.zeros(len(split), dtype=torch.float64)
         for at, part in split.map(partial(own_cosine, inside=split is data.train)):
@@ -125,7 +125,7 @@ def outliers(data: FeatureSet, vmf: Candidate) -> Iterator[tuple[Tensor, Tensor]
         angle = cosine.clamp(-1, 1).arccos().clamp_min(LEAST_ANGLE).log()
         above = angle - _medians(angle, split.y)
         spread = NORMAL_MAD * _medians(above.abs(), split.y)
-        deviation = torch.where(above > 1e-6, above / spread.clamp_min(1e-12), 0.0)
+        deviation = torch.where(able & (above > 1e-6), above / spread.clamp_min(1e-12), 0.0)
         # Cosines are in [-1, 1], so that those of one class follow each other.
         if split is data.train:
             known = (4 * split.y + cosine).sort().values
@@ -133,6 +133,11 @@ def outliers(data: FeatureSet, vmf: Candidate) -> Iterator[tuple[Tensor, Tensor]
         as_far -= torch.searchsorted(known, 4.0 * split.y - 2)
         other = int(split is not data.train)
         yield deviation, (as_far + other).double() / (data.counts[split.y] + other)
+
+
+def dominant_column(data: FeatureSet) -> tuple[int, float]:
+    """Return the column that varies most, and its ratio to the median column."""
+    return widest_column(data.train.read(sample_rows(len(data.train), UNIT_ROWS, 0)))
 
 
 def _medians(values: Tensor, labels: Tensor) -> Tensor:
@@ -205,13 +210,13 @@ def cautions(data: FeatureSet, plan: Plan, across: int, used: Method) -> Iterato
         name, percent = class_name(data.class_names[int(counts.argmax())]), 100 * most / total
         text = f"{percent:.1f} % of the test rows are {name}: always predicting it is"
         yield Caution("dominant", f"{text} {percent:.1f} % accurate. Read the balanced accuracy.")
-    x = data.train.read(sample_rows(len(data.train), UNIT_ROWS, 0))
-    column, ratio = widest_column(x)
+    column, ratio = dominant_column(data)
     if ratio > UNITS:
         names = data.metadata.get(COLUMNS, {}).get(data.name)
         one = f"The column {names[column]}" if names else f"Column {column} (from 0)"
         text = f"{one} varies {ratio:,.0f} times as much as the median column and decides the"
-        text += " directions of rows that are not standardized or whitened."
+        text += " directions of rows that are not standardized. No outliers are named: standardize"
+        text += " the columns to find some."
         yield Caution("units", text)
     value, test = used.validation.value, used.metric(plan.metric)
     if plan.folds is not None and value - test.value >= SEEN and test.high < value:

@@ -57,7 +57,7 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
         # A name is relative to the file of the features, or to the folder of the command.
         folders = [Path(), *dict.fromkeys(Path(file).parent for file in places.file)]
         picture = partial(_picture, folders=folders)
-        scores: list[Any] = [np.minimum(np.exp(table.score), 1e6).tolist()]
+        scores: list[Any] = [np.exp(np.minimum(table.score, np.log(1e6))).tolist()]
         if kind in ("outlier", "near"):
             scores = [table.score.tolist()]
         if copies is not None:
