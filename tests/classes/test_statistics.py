@@ -143,14 +143,11 @@ def test_states_in_half_precision() -> None:
     assert one.to(dtype=torch.bfloat16).kappa.isfinite().all()
     with pytest.raises(ValueError, match=r"expected a floating dtype, got torch.int64"):
         one.to(dtype=torch.int64)
+    rule = r"expected dtype to be torch.float32 or torch.float64"
     for dtype in (torch.float16, torch.int64):
-        with pytest.raises(
-            ValueError, match=r"expected dtype to be torch.float32 or torch.float64"
-        ):
+        with pytest.raises(ValueError, match=rule):
             rs.realize(one, rs.Rule(0.1), dtype=dtype)
-        with pytest.raises(
-            ValueError, match=r"expected dtype to be torch.float32 or torch.float64"
-        ):
+        with pytest.raises(ValueError, match=rule):
             rs.target_temperature(one, 0.1, dtype=dtype)
 
 

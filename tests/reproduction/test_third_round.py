@@ -165,10 +165,3 @@ def test_the_need_of_the_score_is_judged_by_equivalence(
     assert not training_score.training_score(cast(Any, None)).headline
 
 
-def test_the_interaction_of_arm_and_setting() -> None:
-    """Cochran's Q of equal effects is zero, and small p values are of unequal ones."""
-    alike = scores(70.5)
-    assert training_score.interaction(alike, "cosine", "native").q == pytest.approx(0)
-    apart = alike | {training_score.SETTINGS[0]: scores(71.5)[training_score.SETTINGS[0]]}
-    assert training_score.interaction(apart, "cosine", "native").p < 0.001
-    assert training_score.interaction(apart, "angular", "native").q == pytest.approx(0)
