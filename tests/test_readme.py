@@ -68,7 +68,7 @@ def test_long_tail_numbers() -> None:
     )
     gain = 100 * (right[0] - right[1])
     error = 1.96 * gain.std() / len(gain) ** 0.5
-    gained = f"{gain.mean():+.1f} [{gain.mean() - error:+.1f}, {gain.mean() + error:+.1f}] points"
+    gained = f"{gain.mean():+.2f} [{gain.mean() - error:+.2f}, {gain.mean() + error:+.2f}] points"
     text = " ".join((ROOT / "README.md").read_text().split())
     (block,) = re.findall(
         r"^```python\n.*?packaged_file.*?^```", (ROOT / "README.md").read_text(), re.M | re.S
