@@ -174,7 +174,7 @@ def agrees(result: FeatureResult) -> None:
     assert f"{100 * used.validation.value:.1f} % {metric} on the validation rows" in text
     if "best of all" in text:
         assert used.validation.value == best
-    words = {"cannot be told from": "tie", "beats": "worse", "is behind": "better"}
+    words = {"is not clearly different from": "tie", "beats": "worse", "is behind": "better"}
     verdicts = "|".join(words)
     said = re.search(rf"it ({verdicts}) (.*): (.*) points \[(.*), (.*)\]", text)
     assert said is not None

@@ -73,8 +73,8 @@ def recommend(
     if other := compared(methods, used):
         d = other.difference
         assert d is not None
-        word = {"tie": "cannot be told from", "worse": "beats", "better": "is behind"}[d.verdict]
-        reason += f". On the test rows it {word} {other.name}: "
+        words = {"tie": "is not clearly different from", "worse": "beats", "better": "is behind"}
+        reason += f". On the test rows it {words[d.verdict]} {other.name}: "
         reason += in_points(-d.gain, -d.high, -d.low)
     return Recommendation(used.key, choice.best, (first, f"{reason}."), used.code)
 
