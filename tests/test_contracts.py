@@ -181,8 +181,10 @@ def test_one_graph(contract: Contract) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
 
 
+# The third derivative of the Bessel ratio is an expression that takes C++ minutes; one graph of it,
+# with gradients, is above.
 @pytest.mark.slow
-@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize("contract", [c for c in CONTRACTS if c.id != "directional_cumulants"])
 def test_inductor(contract: Contract) -> None:
     """Generated code computes values and gradients, in one graph."""
     expected = values_and_gradients(contract, contract.call)
