@@ -119,11 +119,14 @@ def _labelled(
         kept = [array.present() for _, array in pieces]
         for (file, _), present in zip(pieces, kept, strict=True):
             missing = (~present).nonzero()[:, 0].tolist()
-            if missing and not (skip and len(missing) < len(present)):
+            if missing and not skip:
                 number = "" if len(missing) == 1 else f", the first of {len(missing):,} rows"
                 rule = f"expected {called[label]} of {file} in every row"
                 raise ValueError(f"{rule}, got nothing in row {missing[0]}{number}; {UNLABELLED}")
             skipped += len(missing)
+        if not any(bool(present.any()) for present in kept):
+            rule = f"expected {called[label]} of {pieces[0][0]} in some row of {split_part(label)}"
+            raise ValueError(f"{rule}, got none; leave this split out, and predict its rows")
         heights = _heights(pieces)
         for name, own in parts.items():
             if skipped and split_part(name) == split_part(label) and _heights(own) == heights:
@@ -407,7 +410,8 @@ def _values(name: str, file: str, array: AnyArray) -> tuple[list[str], Tensor]:
                 return words, codes
             missing = (codes == words.index(None)).nonzero()[:, 0].tolist()
             if not missing:
-                return [word or "" for word in words], codes
+                used, codes = codes.unique(return_inverse=True)
+                return [words[c] for c in used.tolist()], codes
             number = "" if len(missing) == 1 else f", the first of {len(missing):,} rows"
             hint = "; fill in these rows"
             got = f"nothing in row {missing[0]}{number}"
