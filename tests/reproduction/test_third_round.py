@@ -163,5 +163,3 @@ def test_the_need_of_the_score_is_judged_by_equivalence(
     # Nothing is judged while a network is missing.
     found[first] = {arm: own[:14] for arm, own in found[first].items()}
     assert not training_score.training_score(cast(Any, None)).headline
-
-
