@@ -36,7 +36,14 @@ Rule: ours holds in a row if no coverage is below .9 by more than two standard e
 over seeds. At equal coverage its sets are smaller (or larger) than MAPIE's if the mean difference
 is beyond two standard errors below (or above) zero, else equal. The score (one more outcome for
 none of these, exceeded by .9 of the training rows) was chosen among five on seed 0, which is left
-out here; nothing was changed after the runs."""
+out here. After the runs the gain of refined classes was mended, so that a fit and its folds have
+nearly one, and all was measured again; nothing else was changed.
+
+On draws 10 to 12 of the five sets, redrawn, the score was tried with other shares than .9. At equal
+coverage sets of "ours" and "ours, refined" are larger by 1.9 % of MAPIE's with .8, and 1.4 points
+more of the rows of new classes have an empty set; with .95 smaller by .7 %, and 1.2 points fewer;
+without the outcome smaller by 1.1 %, larger than MAPIE's nowhere, and 4.7 points fewer. A rule
+written before these numbers allowed for one point fewer at most, so that .9 stays."""
 
 # pyright: reportMissingImports=false
 
