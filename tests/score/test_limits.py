@@ -17,15 +17,10 @@ from resultant.classes.rule import TEMPERED, Rule
 from resultant.classifiers.vmf import CosinePrototypeClassifier
 from resultant.score.limits import temperature_range
 from resultant_reproduction.frozen.decisions import Policy, decide
+from small_classes import classes
 
 F32, F64 = torch.float32, torch.float64
 SHORT = r"expected {} >= 7.62939e-06 in torch.float32, got {}"
-
-
-def classes(kappa: list[float], p: int = 16) -> resultant.ClassState:
-    mu = torch.nn.functional.normalize(torch.ones(len(kappa), p, dtype=F64).cumsum(0), dim=1)
-    mu = torch.nn.functional.normalize(mu + 3 * torch.eye(len(kappa), p, dtype=F64), dim=1)
-    return resultant.ClassState(mu, torch.tensor(kappa, dtype=F64), torch.ones(len(kappa)))
 
 
 def exact_margins(rho: Tensor, kappa: Tensor, tau: float, p: int) -> np.ndarray:
@@ -56,7 +51,7 @@ def test_differences_are_right_from_the_least_temperature_on(dtype: torch.dtype)
 
 X = np.random.default_rng(0).normal(size=(40, 16)) + np.repeat(np.eye(4, 16) * 3, 10, axis=0)
 X32, Y = X.astype(np.float32), np.repeat(np.arange(4), 10)
-STATE = classes([20.0, 35.0, 3.0])
+STATE = classes(torch.tensor([20.0, 35.0, 3.0], dtype=F64), p=16)
 Z, FITTED = STATE.mu.float(), VMFClassifier().fit(X, Y)
 
 ENTRIES: list[tuple[str, Callable[[float], Any]]] = [
@@ -100,7 +95,7 @@ def test_float64_reaches_further() -> None:
 @pytest.mark.parametrize("realization", TEMPERED)
 def test_low_class_temperatures_are_rejected(realization: str) -> None:
     """At beta = 0 a class has the temperature tau A_c/A, which is tiny for a tiny kappa."""
-    state = classes([20.0, 35.0, 1e-5])
+    state = classes(torch.tensor([20.0, 35.0, 1e-5], dtype=F64), p=16)
     z = state.mu.float()
     rule = r"expected class temperatures in \[7.62939e-06, 1.26765e\+30\] in torch.float32 "
     with pytest.raises(ValueError, match=rule + r"\(linear, beta = 0\), got 1 of 3 not: class 2"):
