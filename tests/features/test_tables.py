@@ -51,6 +51,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str], dict[str, Any], tuple[str
                     ()),
     "words": ({"wide": X[:, 0], "long": X[:, 1], "index": Y, "label": Y}, {},
               {"features": X[:, :2]}, ("index",)),
+    "mixed words": ({"wide": X[:, 0], "visits": Y + 7, "long": X[:, 1], "user_id": Y,
+                     "label": Y}, {}, {"features": np.stack([X[:, 0], Y + 7, X[:, 1]], 1)}, ()),
+    "groups": ({"wide": X[:, 0], "writer": Y, "long": X[:, 1], "label": Y}, {"groups": "writer"},
+               {"features": X[:, :2]}, ()),
     "integer words": ({"wide": Y, "long": 2 * Y, "label": Y}, {},
                       {"features": np.stack([Y, 2 * Y], 1)}, ()),
     # As data frames make them of integers with missing values.

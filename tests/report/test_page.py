@@ -155,10 +155,15 @@ def test_flags_of_a_weak_classifier_are_not_called_errors(result: AnalysisResult
         first, *_ = rows.row_tables(replace(one, methods=(used,), rows=found), "rows.csv")
         assert first.title == title and sentence in first.sentence
         assert "The CSV has the first" not in first.sentence
-    more = replace(found["label"], total=300)
+    score = np.full(len(one.rows["duplicate"].label), np.log(50.0))
+    score[0] = 20.0
+    more = replace(found["label"], total=300, score=score)
     first, *_ = rows.row_tables(replace(one, rows={"label": more}), "rows.csv")
     kept = len(more.label)
     assert "300 rows, counted from 0" in first.sentence
+    odds = first.columns[-1]
+    shown = [odds.format(value) for value in odds.values[:2]]
+    assert odds.values[0] == pytest.approx(np.exp(20.0)) and shown == ["over 1,000,000", "50"]
     assert f"The CSV has the first {kept} rows, rows.parquet all." in first.sentence
 
 

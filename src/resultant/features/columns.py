@@ -30,11 +30,11 @@ def dataset_class_names(schema: pa.Schema, label: str | None) -> list[str]:
 
 
 def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]]:
-    """Choose the columns of each feature: lists, else floats, else integers, or as in ``names``."""
+    """Choose the columns of each feature: lists, else numbers, or as in ``names``."""
     if names.columns:
         return {names.features or "features": _known(schema, names.columns)}
     label = names.labels or usual_name(schema.names, LABELS)
-    other = {label, names.identities, naming.SPLIT} - {names.features}
+    other = {label, names.identities, names.groups, naming.SPLIT} - {names.features}
     fields = [f for f in schema if f.name not in other]
     lists = {f.name: (f.name,) for f in fields if is_vector(f.type)}
     numbers = [
@@ -53,9 +53,7 @@ def vector_columns(schema: pa.Schema, names: Names) -> dict[str, tuple[str, ...]
         wide = {}
     elif with_floats:
         wide = with_floats
-    elif len(floats) > 1:
-        wide = {"features": tuple(floats)}
-    elif not wide and len(numbers) > 1:
+    elif len(numbers) > 1 and (len(floats) > 1 or not wide):
         wide = {"features": tuple(numbers)}
     for field in fields:
         stem, _ = _numbered(field.name)

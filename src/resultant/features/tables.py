@@ -1,7 +1,7 @@
 """Features in tables, read by pyarrow: Parquet by row groups, Arrow mapped, CSV and TSV in memory.
 
 Vectors are list columns, texts such as ``[0.1, 0.2]``, or several columns of numbers with numbers
-in their names (``f0`` to ``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all floats.
+in their names (``f0`` to ``f63``, ``pixel_0_0`` to ``pixel_7_7``), else all columns of numbers.
 """
 
 from __future__ import annotations

@@ -72,12 +72,11 @@ def _groups(result: FeatureResult) -> Iterator[Chart]:
         )
         for i, m in enumerate(shown)
     )
-    worst = min(names, key=lambda g: method.groups[g])
+    means = ", ".join(f"{g} {percent(method.groups[g])}" for g in names)
     yield Chart(
         "groups",
         "Head, medium and tail",
-        f"Mean accuracy of classes by training rows; {worst} classes are the least accurate, "
-        f"{percent(method.groups[worst])}.",
+        f"Mean accuracy of classes by training rows, with {method.name}: {means}.",
         Axis(names=tuple(names)),
         Axis("mean accuracy (%)", ends=(0, 100)),
         bars,

@@ -17,6 +17,14 @@ from resultant.report.classes import NAMED
 from resultant.report.table import Column, Table, percent
 from resultant.report.thumbnails import thumbnail
 
+# Larger odds are shown as more than this.
+MOST_ODDS = 1e6
+
+
+def odds(value: float) -> str:
+    return f"over {MOST_ODDS:,.0f}" if value > MOST_ODDS else f"{value:,.0f}"
+
+
 # Columns about the row that another row equals.
 OTHER_ROW: dict[str, Any] = {"copy in": str, "its file": str, "its row": str}
 # Tables of rows to look at: headings, captions, and the last columns.
@@ -25,7 +33,7 @@ ROWS = {
         "Likely label errors",
         "Another class is far more likely than the label, by fits that did not see the row. Odds: "
         "how many times as likely.",
-        ("more likely", {"odds": "{:,.0f}".format}),
+        ("more likely", {"odds": odds}),
     ),
     "duplicate": (
         "Exact duplicates",
@@ -57,7 +65,8 @@ def row_tables(result: FeatureResult, file: str) -> list[Table]:
         # A name is relative to the file of the features, or to the folder of the command.
         folders = [Path(), *dict.fromkeys(Path(file).parent for file in places.file)]
         picture = partial(_picture, folders=folders)
-        scores: list[Any] = [np.exp(np.minimum(table.score, np.log(1e6))).tolist()]
+        # A file of numbers has no infinity.
+        scores: list[Any] = [np.exp(table.score.clip(max=700)).tolist()]
         if kind in ("outlier", "near"):
             scores = [table.score.tolist()]
         if copies is not None:
