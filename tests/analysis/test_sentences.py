@@ -78,6 +78,14 @@ def copied_twice() -> Toy:
     return Toy(X, y, {"test": (X[[0, 0, 50]], y[[0, 0, 50]])}, must)
 
 
+def one_name_twice() -> Toy:
+    """Half of the rows of a class have a trailing blank in their label."""
+    X, y = blobs([40, 40, 40])
+    names = np.array(["basic", "pro", "team"], dtype="<U5")[y]
+    names[40:60] = "pro "
+    return Toy(X, names, {}, ("2 classes are called pro but for capitals and white space",))
+
+
 def shifted() -> Toy:
     """Test rows of another site: columns are moved."""
     X, y = blobs([80, 80, 80, 80], noise=0.25)
@@ -118,7 +126,7 @@ def dominant() -> Toy:
 
 def digits() -> Toy:
     digits: Any = load_digits()
-    never = ("do not carry", "repeat", "seen", "sorted")
+    never = ("do not carry", "repeat", "seen", "sorted", "white space")
     must = (r"Use .*: (9\d\.\d|100\.0) % accuracy",)
     return Toy(digits.data[:700], digits.target[:700], {}, must, never)
 
@@ -127,7 +135,15 @@ def digits() -> Toy:
 METHODS = [("unrefined", toy) for toy in (ties, random_labels, copies, two_classes, digits)]
 ROWS = [
     ("brief", toy)
-    for toy in (copied_twice, shifted, single_rows, few_test_rows, dominant, many_classes)
+    for toy in (
+        copied_twice,
+        one_name_twice,
+        shifted,
+        single_rows,
+        few_test_rows,
+        dominant,
+        many_classes,
+    )
 ]
 
 

@@ -110,11 +110,23 @@ def test_analyze_describes_sums(files: dict[str, Any], capsys: pytest.CaptureFix
     first = table["cosine"].idxmax()
     assert f"{first} and {table.loc[first, 'nearest']}: cosine" in said
     assert "1,078 rows, 9 classes, 64 dimensions" in said and "need rows" in said
+    assert "metric" not in said
     lead = float(said.split("leads by a cosine of ")[1].split()[0])
     # From this lead on equal gains change no decision; test_certificates has the bound.
     state = VMFClassifier.load("a.safetensors").state_
     bound = resultant.residual_bound(state, 0.1).range / resultant.angular_gain(state, 0.1).mean()
     assert lead == pytest.approx(float(bound), abs=5e-4)
+
+
+def test_lengths_of_whitened_sums_say_so(
+    files: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("analyze a.safetensors --out about") == 0
+    said = capsys.readouterr().out
+    assert "lengths and cosines are those of its metric, --whiten within" in said
+    lengths = pd.read_csv("about/classes.csv")["mean_length"]
+    whitened = fit(files, files["owner"] == 0).statistics_.mean_length
+    np.testing.assert_allclose(lengths, whitened[whitened > 0], rtol=1e-5)
 
 
 WRONG = [

@@ -1,7 +1,7 @@
 """Rows to look at (likely label errors, copies, outliers of a class), and warnings where numbers
 may mislead."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -179,6 +179,14 @@ def duplicates(data: FeatureSet) -> tuple[RowTable, int]:
     return table("duplicate", data, at, y[of], none, of), int(apart.sum())
 
 
+def names_alike(names: Sequence[str]) -> list[str]:
+    """Return names of classes that are equal but for capitals and white space, if there are any."""
+    same: dict[str, list[str]] = {}
+    for name in names:
+        same.setdefault(" ".join(name.split()).casefold(), []).append(name)
+    return next((own for own in same.values() if len(own) > 1), [])
+
+
 def cautions(data: FeatureSet, plan: Plan, across: int, used: Method) -> Iterator[Caution]:
     """Check the rows of a feature set, and the recommended method or the best one."""
     if across:
@@ -196,6 +204,9 @@ def cautions(data: FeatureSet, plan: Plan, across: int, used: Method) -> Iterato
         text = f"{rows} with another label: one label of each such group is right at most, and no"
         text += " classifier predicts all of them. The rows have label_conflict in rows.parquet."
         yield Caution("conflicts", text)
+    if alike := names_alike(data.class_names):
+        text = f"{len(alike)} classes are called {class_name(alike[0])} but for capitals and white"
+        yield Caution("names", f"{text} space: are they one? Then write their labels alike.")
     if len(data.test) < FEW_ROWS:
         rows = counted(len(data.test), "test row", "test rows")
         text = f"Only {rows}: accuracies are rough, and calibration errors are not shown."

@@ -130,6 +130,8 @@ def analyze_classifier(options: Analyze, path: str) -> None:
     fewest, widest = (min(classes, key=lambda c: c[name]) for name in ("rows", "mean_length"))
     number = counted(sum(c["rows"] for c in classes), "row", "rows")
     about = f"{counted(len(classes), 'class', 'classes')}, {model.n_features_in_:,} dimensions"
+    if model.metric_ is not None:
+        about += f"; lengths and cosines are those of its metric, --whiten {model.whiten}"
     lines = [
         ("read", f"{path}: sums of {number}, {about}"),
         ("fewest", f"{fewest['class']}: {counted(fewest['rows'], 'row', 'rows')}"),

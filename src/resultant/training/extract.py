@@ -66,7 +66,8 @@ def not_trained_on(loaded: LoadedNetwork, data: ImageSplits) -> ImageSplits:
 def timm_network(
     config: TrainConfig, *, pretrained: bool = False, weights: str | None = None, size: int = 0
 ) -> LoadedNetwork:
-    """Build the encoder of timm that a configuration names; its images give it the classes."""
+    """Build the encoder of timm that a configuration names, such as
+    ``TrainConfig(dataset="images", architecture="resnet18")``; its images give it the classes."""
     config = resolved(replace(config, pretrained=pretrained, weights=weights, size=size))
     options: dict[str, Any] = {"pretrained": pretrained, "weights": weights, "size": config.size}
     network = EncoderNetwork(config.architecture, **options).eval()

@@ -99,7 +99,8 @@ def load_model(
     Args:
         path: The file of a network, of a classifier that `resultant.analyze` or ``save`` wrote, or
             the folder of ``resultant analyze`` or ``resultant tune``.
-        network: The network whose features the classifier reads, for pictures.
+        network: The network whose features the classifier reads, for pictures: its file, or one of
+            timm by `resultant.training.extract.timm_network`.
         feature: ``encoder`` or ``projection``; by default the one that fits the classifier.
 
     Returns:
@@ -283,7 +284,8 @@ def predict(
     if source is not None:
         if model.network is None:
             rule = "expected the network whose features the classifier reads, for pictures"
-            raise ValueError(f"{rule}, got a classifier alone; --network FILE or --model NAME")
+            remedy = "--network FILE or --model NAME; in Python load_model(PATH, NETWORK)"
+            raise ValueError(f"{rule}, got a classifier alone; {remedy}")
         if skip_broken:
             source = without_broken(ImageSplits(source), workers).train
         options: dict[str, Any] = {"precision": precision, "workers": workers}

@@ -152,9 +152,10 @@ const chart = (() => {
     const letters = Math.floor((most - 26) / 6.6);
     const cut = (text, n) => (text.length > n ? `${text.slice(0, n - 1)}…` : text);
     const labels = (ticks, n) => ticks.map(([place, text]) => [place, cut(text, n)]);
-    // Names below a matrix stand upright.
-    const upright = square ? labels(x.ticks, Math.min(letters, 16)) : [];
-    const yTicks = labels(y.ticks, square ? Math.min(letters, 16) : letters);
+    // Names below a matrix stand upright; where they would overlap the cards alone have them.
+    const hidden = square && (W - 120) / y.ticks.length < 13;
+    const upright = square && !hidden ? labels(x.ticks, Math.min(letters, 16)) : [];
+    const yTicks = hidden ? [] : labels(y.ticks, square ? Math.min(letters, 16) : letters);
     const reach = (ticks) => 6.6 * Math.max(0, ...ticks.map(([, t]) => t.length));
     const L = 14 + (up.label ? 16 : 0) + reach(yTicks);
     const [R, T, B] = [16, 10, (across.label ? 44 : 26) + (reach(upright) && reach(upright) - 10)];
