@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,10 +77,12 @@ def test_pretrained_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def create_model(*_: object, **options: object) -> None:
         assert options["pretrained"]
-        raise OSError(message)
+        raise kind(message)
 
-    message = "cannot reach\nthe hub"
-
+    # No test asks the hub.
+    answer = SimpleNamespace(head=lambda *_, **__: None)
+    monkeypatch.setattr("huggingface_hub.utils.get_session", lambda: answer)
+    kind, message = OSError, "cannot reach\nthe hub"
     monkeypatch.setattr(timm, "create_model", create_model)
     rule = "weights of resnet50, fetched by timm, got: cannot reach the hub; without internet, --w"
     with pytest.raises(ValueError, match=rule):
@@ -87,6 +90,13 @@ def test_pretrained_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     # The middle of a long message is cut, not its end.
     message = "far " * 99 + "end"
     with pytest.raises(ValueError, match=r"got: far far .* \.\.\. .* end; without internet, --w"):
+        timm_encoder.timm_encoder("resnet50", pretrained=True)
+    # Without an answer the errors of the system are its; others stay.
+    del answer.head
+    with pytest.raises(ValueError, match="got: no answer of http"):
+        timm_encoder.timm_encoder("resnet50", pretrained=True)
+    kind, message = RuntimeError, "no weights exist"
+    with pytest.raises(ValueError, match="got: no weights exist; without internet, --w"):
         timm_encoder.timm_encoder("resnet50", pretrained=True)
     with pytest.raises(ValueError, match=r"architecture of timm, .* got 'resnet51x'"):
         timm_encoder.timm_encoder("resnet51x")

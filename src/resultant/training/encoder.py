@@ -98,8 +98,9 @@ def _fetched(read: Callable[[], T], rule: str, remedy: str) -> T:
     try:
         return read()
     except Exception as error:
-        # The hub, the web, the cache and the disk each have their own errors.
-        got = silence or shortened(one_line(error), 120)
+        # The hub, the web, the cache and the disk each have their own errors, of the system.
+        got = silence if isinstance(error, OSError) else ""
+        got = got or shortened(one_line(error), 120)
         raise ValueError(f"{rule}, got: {got}; without internet, {remedy}") from None
     finally:
         constants.HF_HUB_OFFLINE = offline
