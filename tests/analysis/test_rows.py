@@ -125,7 +125,7 @@ def test_conformal_values_of_rows_in_their_classes() -> None:
     x[10] = -x[10]
     data = of_train(data, x=x)
     used = used_of(data)
-    (far, p), (_, q) = outliers(data, used)
+    (far, p), (of_test_rows, q) = outliers(data, used)
     z, y = functional.normalize(x.double(), dim=1), data.train.y
     total = torch.stack([z[y == c].sum(0) for c in range(6)])
     cosine = functional.cosine_similarity(z, total[y] - z)
@@ -140,6 +140,16 @@ def test_conformal_values_of_rows_in_their_classes() -> None:
             float(1 + (own <= of_test[i]).sum()) / (len(own) + 1), abs=0.02
         )
     assert far[10] > DEVIATIONS and p[10] == pytest.approx(1 / COUNTS[0])
+    # Deviations from the training rows of the class, whose spread counts by their number.
+    angle, rows = cosine.arccos().log().numpy(), [(y == c).numpy() for c in range(6)]
+    middle = np.array([np.median(angle[own]) for own in rows])
+    apart = np.abs(angle - middle[y])
+    spread = [
+        (own.sum() * np.median(apart[own]) + 10 * np.median(apart)) / (own.sum() + 10)
+        for own in rows
+    ]
+    found = (of_test.arccos().log().numpy() - middle[t.y]) / (1.4826 * np.array(spread)[t.y])
+    np.testing.assert_allclose(of_test_rows, found.clip(0), rtol=1e-3, atol=1e-3)
 
 
 def test_outliers_are_rows_of_no_class() -> None:

@@ -31,6 +31,8 @@ DEVIATIONS = 3.0
 # Smaller angles are rounding.
 LEAST_ANGLE = 1e-3
 NORMAL_MAD = 1.4826
+# Rows of a class whose spread counts as much as that of all training rows.
+POOLED = 10
 
 # Test rows of a class below which its accuracy means little.
 FEW_PER_CLASS = 3
@@ -106,9 +108,10 @@ def look(data: FeatureSet, used: Candidate, vmf: Candidate) -> Findings:
 
 def outliers(data: FeatureSet, vmf: Candidate) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield, for each split, how far the rows [N] are from the direction of their class: robust
-    standard deviations of the logarithm of the angle above the median of the class, and the
-    conformal p-value, the share of rows of the class, itself among them, that are as far. Training
-    rows leave themselves out. Where one column decides all directions, no row is far."""
+    standard deviations of the logarithm of the angle above the median of the training rows of the
+    class, and the conformal p-value, the share of these rows, itself among them, that are as far.
+    Training rows leave themselves out; the deviation of few rows is nearly that of all classes.
+    Where one column decides all directions, no row is far."""
     model = vmf.model
     mu, total = model.state_.mu, model.statistics_.total
 
@@ -117,21 +120,28 @@ def outliers(data: FeatureSet, vmf: Candidate) -> Iterator[tuple[Tensor, Tensor]
         own = directions(total[y] - z)[0] if inside else mu[y]
         return (z * own.to(z)).sum(1).cpu()
 
-    known, able = torch.empty(0), dominant_column(data)[1] <= UNITS
+    known = middle = spread = torch.empty(0)
+    able = dominant_column(data)[1] <= UNITS
     for split in data.splits:
         cosine = torch.zeros(len(split), dtype=torch.float64)
         for at, part in split.map(partial(own_cosine, inside=split is data.train)):
             cosine[at] = part
         angle = cosine.clamp(-1, 1).arccos().clamp_min(LEAST_ANGLE).log()
-        above = angle - _medians(angle, split.y)
-        spread = NORMAL_MAD * _medians(above.abs(), split.y)
-        deviation = torch.where(able & (above > 1e-6), above / spread.clamp_min(1e-12), 0.0)
         # Cosines are in [-1, 1], so that those of one class follow each other.
         if split is data.train:
             known = (4 * split.y + cosine).sort().values
+            middle = _medians(angle, split.y, data.num_classes)
+            apart = (angle - middle[split.y]).abs()
+            own = _medians(apart, split.y, data.num_classes)
+            all_rows = _medians(apart, torch.zeros_like(split.y), 1)
+            number = data.counts.double()
+            spread = NORMAL_MAD * (number * own + POOLED * all_rows) / (number + POOLED)
         as_far = torch.searchsorted(known, 4 * split.y + cosine, right=True)
         as_far -= torch.searchsorted(known, 4.0 * split.y - 2)
         other = int(split is not data.train)
+        above = angle - middle[split.y]
+        far = above / spread[split.y].clamp_min(1e-12)
+        deviation = torch.where(able & (above > 1e-6), far, 0.0)
         yield deviation, (as_far + other).double() / (data.counts[split.y] + other)
 
 
@@ -140,13 +150,15 @@ def dominant_column(data: FeatureSet) -> tuple[int, float]:
     return widest_column(data.train.read(sample_rows(len(data.train), UNIT_ROWS, 0)))
 
 
-def _medians(values: Tensor, labels: Tensor) -> Tensor:
-    """Return the median [n] of the values [n] of the class of each row."""
+def _medians(values: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """Return the median [C] of the values [n] of each class."""
     order = values.argsort(stable=True)
-    order = order[labels[order].argsort(stable=True)]
-    size = torch.bincount(labels)
-    middle = size.cumsum(0) - size + (size - 1).clamp_min(0) // 2
-    return values[order][middle[labels]]
+    ranked = values[order[labels[order].argsort(stable=True)]]
+    size = torch.bincount(labels, minlength=num_classes)
+    first = size.cumsum(0) - size
+    # The middle row, or the middle two; classes without rows have any value.
+    pair = torch.stack([first + (size - 1).clamp_min(0) // 2, first + size // 2])
+    return ranked[pair.clamp_max(len(ranked) - 1)].mean(0)
 
 
 def joined(data: FeatureSet, at: Tensor) -> Places:

@@ -302,7 +302,7 @@ def widest_column(x: Tensor) -> tuple[int, float]:
     """Return the column of rows [n, p] that varies most, and its ratio to the median column."""
     spread = x.double().std(0, correction=0)
     most, column = spread.max(0)
-    return int(column), float(most / spread[spread > 0].median()) if most > 0 else 0.0
+    return int(column), float(most / spread[spread > 0].quantile(0.5)) if most > 0 else 0.0
 
 
 def class_labels(name: str, y: Any) -> np.ndarray:

@@ -31,8 +31,8 @@ OTHER_ROW: dict[str, Any] = {"copy in": str, "its file": str, "its row": str}
 ROWS = {
     "label": (
         "Likely label errors",
-        "Another class is far more likely than the label, by fits that did not see the row. Odds: "
-        "how many times as likely.",
+        "Another class is at least twice as likely as the label, by fits that did not see the "
+        "row. Odds: how many times as likely.",
         ("more likely", {"odds": odds}),
     ),
     "duplicate": (
@@ -48,7 +48,7 @@ ROWS = {
     "outlier": (
         "Outliers",
         "Rows far from the direction of their class: three or more robust standard deviations of "
-        "the logarithm of the angle above the median of the class.",
+        "the logarithm of the angle above the median of its training rows.",
         ("nearest class", {"deviations": "{:.1f}".format}),
     ),
 }
