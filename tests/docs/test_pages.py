@@ -1,4 +1,5 @@
-"""Pages that are read on the site of the repository are plain Markdown, and their links lead on."""
+"""Pages that are read on the site of the repository are plain Markdown, their links lead on, and
+pages that draw records of the repository draw those of now."""
 
 import re
 from pathlib import Path
@@ -27,5 +28,27 @@ def test_page_is_plain(page: Path) -> None:
     assert not [p for p in links(page) if not p.exists() and made not in p.parents]
 
 
+# Their cells read files of the repository, which every measurement writes anew.
+DRAWN = [
+    page
+    for page in sorted((ROOT / "docs").glob("*/*.md"))
+    if re.search(r'^[^#\n]*"\.\./\.\./', page.read_text(), re.M)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", DRAWN, ids=lambda page: page.stem)
+def test_records_are_drawn(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(page.parent)
+    monkeypatch.setattr("matplotlib.pyplot.show", lambda: None)
+    names: dict[str, object] = {}
+    cells = re.findall(r"^```\{code-cell\}\n(.*?)^```", page.read_text(), re.M | re.S)
+    for cell in cells:
+        # Without the settings of the cell.
+        exec(re.sub(r"\A---\n.*?^---\n|^:.*\n", "", cell, flags=re.M | re.S), names)
+    assert cells
+
+
 def test_pages_are_found() -> None:
+    assert ROOT / "docs/benchmarks/index.md" in DRAWN
     assert {ROOT / "docs/howto/ray.md", ROOT / "docs/start.md", ROOT / "CHANGELOG.md"} <= {*PAGES}
