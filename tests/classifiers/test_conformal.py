@@ -73,7 +73,7 @@ def test_p_values_count_refits(model: Any) -> None:
 
 
 def test_the_least_error_at_which_a_class_is_excluded() -> None:
-    """Of nine rows: a tenth, and no less."""
+    """Nine rows have p-values from a tenth on."""
     x = np.random.default_rng(0).normal(size=(18, 5)) * 0.1 + np.repeat(np.eye(5)[:2], 9, 0)
     fitted = VMFClassifier().fit(x, np.repeat([0, 1], 9))
     assert (
@@ -292,7 +292,7 @@ def test_errors_outside_of_the_promise_are_refused(error: Any) -> None:
 
 
 def test_many_rows_are_ranked_among_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each class 999 rows at most; a class of fewer kept rows has as many p-values."""
+    """At most 999 rows of each class are kept; a class of fewer has as many p-values."""
     x, y = draws(6000, 0)
     number = VMFClassifier().fit(x, y)._conformal().number
     assert number.max() == 999 and number[3] == (y == 3).sum()
@@ -302,7 +302,7 @@ def test_many_rows_are_ranked_among_enough(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("model", [VMFClassifier(), VMFClassifier(whiten="within", shrinkage=0.2)])
 def test_batches_that_do_not_fit_are_found(model: Any) -> None:
-    """Of like batches at most the promised share is below a threshold; of shifted ones nearly all,
+    """At most the promised share of like batches is below a threshold, nearly all shifted ones are,
     and of permuted labels too."""
     fitted = clone(model).fit(*draws(600, 0))
     like, shifted, permuted = [], [], []
@@ -317,7 +317,7 @@ def test_batches_that_do_not_fit_are_found(model: Any) -> None:
 
 
 def test_a_batch_p_value_is_a_rank_test() -> None:
-    """Of one class: that of SciPy, without its correction for ties and continuity."""
+    """The value of one class is that of SciPy, without its correction for ties and continuity."""
     x, y = draws(80, 0)
     fitted, (new, t) = VMFClassifier().fit(x, y), draws(60, 1)
     own = fitted._conformal().of_class(0).numpy()

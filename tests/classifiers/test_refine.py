@@ -85,7 +85,7 @@ def test_the_least_of_its_definition(precision: float, whitened: bool) -> None:
 
 
 def test_without_gain_it_is_logistic_regression() -> None:
-    """Of classes alike, whose shares are equal, and without intercept."""
+    """Classes of equal shares, without an intercept, have that solution."""
     y = np.arange(90) % 3
     some = weighted(X[:90], y, classes=3)
     metric = Metric.fit(some.scattered, 0.5)

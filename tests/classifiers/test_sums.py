@@ -267,7 +267,7 @@ def test_rows_that_were_never_added_are_refused(call: Any, message: str) -> None
 
 
 def test_a_sum_longer_than_its_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the row itself would not have been kept."""
+    """The row itself would not have been kept."""
     monkeypatch.setattr(sums, "KEPT_NUMBERS", 1)
     one = np.eye(6)[:1] + 1e-3 * np.random.default_rng(0).normal(size=(9, 6))
     fitted: Any = VMFClassifier().fit(np.concatenate([one, X]), [9] * 9 + Y.tolist())

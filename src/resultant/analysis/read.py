@@ -13,10 +13,11 @@ import torch
 from resultant._core.text import printable
 from resultant.analysis.split import FeatureSet, feature_sets
 from resultant.features.naming import Unlabelled
+from resultant.features.numbering import row_numbers
 from resultant.features.origins import Column, Origin
 from resultant.features.prepare import Prepared, check_features, prepare
 from resultant.features.rows import NonNumericArray
-from resultant.features.selection import CLASS_LABELS, CLASS_NAMES, WORDS, row_numbers
+from resultant.features.selection import CLASS_LABELS, CLASS_NAMES, WORDS
 from resultant.features.store import FeatureStore
 
 

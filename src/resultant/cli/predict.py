@@ -68,6 +68,7 @@ def predict(options: Predict) -> None:
     from resultant._core.text import counted
     from resultant.cli.progress import EpochProgress, PlainConsole
     from resultant.training import predict as prediction
+    from resultant.training.predictions import write_table
 
     if options.out.suffix not in (".parquet", ".csv"):
         raise ValueError(f"expected --out to end in .parquet or .csv, got {options.out}")
@@ -92,7 +93,7 @@ def predict(options: Predict) -> None:
             workers=options.workers,
             progress=lambda done, total: progress.tick(done / total),
         )
-    prediction.write_table(table, options.out)
+    write_table(table, options.out)
     console, counts = PlainConsole(), table["predicted"].value_counts().to_pylist()
     counts.sort(key=lambda entry: -entry["counts"])
     shown = Table("class", "rows", title=counted(len(table), "row", "rows"), title_justify="left")

@@ -2,9 +2,10 @@
 
 `readers` finds the reader of a file by its `naming`: `arrays`, `tables` (of which `columns` are
 features, and `delimited` ones are text) or `anndata` give `rows`.
-`selection` chooses features and labels, `store` holds them, `identities` match rows,
-`prepare` makes a store ready for analysis, and `packaged` is the file that ships. `declared`
-limits what the header of a file may declare, `origins` lead a row back to its file.
+`selection` chooses features and labels, which `numbering` makes numbers, `store` holds them,
+`identities` match rows, `prepare` makes a store ready for analysis, and `packaged` is the file that
+ships. `declared` limits what the header of a file may declare, `origins` lead a row back to its
+file.
 """
 
 from resultant.features.identities import RowMatch, match_rows

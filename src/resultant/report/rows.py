@@ -17,6 +17,8 @@ from resultant.report.classes import NAMED
 from resultant.report.table import Column, Table, percent
 from resultant.report.thumbnails import thumbnail
 
+# Columns about the row that another row equals.
+OTHER_ROW: dict[str, Any] = {"copy in": str, "its file": str, "its row": str}
 # Larger odds are shown as more than this.
 MOST_ODDS = 1e6
 
@@ -25,8 +27,6 @@ def odds(value: float) -> str:
     return f"over {MOST_ODDS:,.0f}" if value > MOST_ODDS else f"{value:,.0f}"
 
 
-# Columns about the row that another row equals.
-OTHER_ROW: dict[str, Any] = {"copy in": str, "its file": str, "its row": str}
 # Tables of rows to look at: headings, captions, and the last columns.
 ROWS = {
     "label": (

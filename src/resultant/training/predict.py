@@ -7,23 +7,19 @@ files of features.
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from resultant._core.files import replacing
 from resultant._core.memory import row_slices
 from resultant.analysis.saved import load_classifier
-from resultant.analysis.write import file_order, write_csv
+from resultant.analysis.write import file_order
 from resultant.classifiers.files import NAMES, OF_NETWORK
 from resultant.features.naming import Location, Names, kind_of, split_part, what_of
 from resultant.features.store import FeatureStore
@@ -41,6 +37,7 @@ from resultant.training.network_files import (
     is_network,
     split_run,
 )
+from resultant.training.predictions import Columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,49 +168,6 @@ def network_widths(loaded: LoadedNetwork) -> dict[str, int]:
     size = loaded.view.size
     outputs = loaded.network(torch.zeros(1, 3, size, size, device=device))
     return {name: getattr(outputs, name).shape[1] for name in FEATURES}
-
-
-@dataclass
-class Columns:
-    """The columns of a table of predictions, part by part."""
-
-    labels: list[str]
-    top: int
-    parts: dict[str, list[Any]] = field(default_factory=dict)
-
-    def add(
-        self,
-        p: np.ndarray,
-        sets: Any = None,
-        before: Mapping[str, Any] = MappingProxyType({}),
-        **after: Any,
-    ) -> None:
-        """Add rows with probabilities p [n, C] and sets of classes [n, C], or None."""
-        columns = dict(before)
-        order = np.argsort(-p, axis=1, kind="stable")[:, : self.top]
-        names = np.array(self.labels, dtype=object)
-        for k in range(order.shape[1]):
-            number = f"_{k + 1}" if k else ""
-            columns[f"predicted{number}"] = names[order[:, k]]
-            columns[f"probability{number}"] = np.take_along_axis(p, order[:, k : k + 1], 1)[:, 0]
-        if sets is not None:
-            chosen = np.asarray(sets, dtype=bool)
-            columns["set"] = [names[row].tolist() for row in chosen]
-            columns["none_of_these"] = ~chosen.any(1)
-        for name, values in {**columns, **after}.items():
-            self.parts.setdefault(name, []).append(values)
-
-    def table(self) -> pa.Table:
-        """Return the rows as a table of Arrow."""
-        import pyarrow as pa
-
-        kinds = {"set": pa.list_(pa.string()), "file": pa.string()}
-        return pa.table(
-            {
-                name: pa.chunked_array([pa.array(part, kinds.get(name)) for part in parts])
-                for name, parts in self.parts.items()
-            }
-        )
 
 
 def predict(
@@ -393,20 +347,3 @@ def _features(model: Model, data: Any, columns: Columns, error: float | None, na
 def _sets(model: Model, x: Tensor, error: float | None) -> Any:
     """Return the sets of classes [n, C] of features [n, d], None if none are asked for."""
     return None if error is None else model.classifier.predict_set(x.numpy(), error=error)
-
-
-def write_table(table: pa.Table, path: Location) -> None:
-    """Write a table of predictions, completely or not at all, as Parquet or CSV by its name."""
-    from pyarrow import parquet
-
-    path = Path(path)
-    with replacing(path) as temporary:
-        if path.suffix != ".csv":
-            parquet.write_table(table, temporary)
-            return
-        # A set as JSON: names of classes may hold any separator.
-        columns = [
-            [json.dumps(v, ensure_ascii=False) if isinstance(v, list) else v for v in c.to_pylist()]
-            for c in table.columns
-        ]
-        write_csv(Path(temporary), table.column_names, zip(*columns, strict=True))
